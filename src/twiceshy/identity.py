@@ -1,0 +1,186 @@
+"""When two values are the same value, and when two calls are the same call (semantics.md §3).
+
+`canonical` is the one canonicaliser: recorder, replayer, pipeline and graders key through it and through nothing else. Its version is the prefix of every key.
+`tagged` and `untagged` are the lossless storage form of the same values: JSON, with tags for what JSON has no word for.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import math
+import unicodedata
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from functools import partial
+from typing import TYPE_CHECKING, Any, NoReturn
+from uuid import UUID
+
+import msgspec
+
+from twiceshy.errors import FormatError, Unrecordable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+VERSION = "c1"
+
+# One encoder: the encoders in view differ on escapes, float text and integers beyond 64 bits, and a key mixes badly.
+_encode = msgspec.json.Encoder(order="deterministic").encode
+
+# Beyond this depth Python's own recursion limit would decide, and differently in each process.
+_MAX_DEPTH = 200
+
+
+def canonical(value: object) -> bytes:
+    """The canonical UTF-8 JSON of a value: equal bytes if and only if the values are equal as JSON values.
+
+    750 == 750.0, key order and NFC spelling do not matter; "1" != 1 != true; list order matters; NaN, infinities, bytes and non-string keys are tagged.
+    Raises Unrecordable for a value of another type or nested deeper than 200.
+    """
+    return _encode(_normal(value, 0))
+
+
+def digest(value: object) -> str:
+    """The sha256, in hex, of the canonical bytes of a value."""
+    return hashlib.sha256(canonical(value)).hexdigest()
+
+
+def key(name: str, seen: object) -> str:
+    """The key of a call: "c1:" and the sha256 of (name, seen). `seen` has been through its tool's policy already."""
+    return f"{VERSION}:{digest([name, seen])}"
+
+
+def equal(left: object, right: object) -> bool:
+    """Whether two values are one value under identity rules."""
+    return canonical(left) == canonical(right)
+
+
+def tagged(value: object) -> Any:  # noqa: ANN401 - JSON has no narrower type
+    """The lossless JSON form of a value; `untagged` gives the value back, types included. Raises Unrecordable."""
+    return _stored(value, 0)
+
+
+def untagged(value: object) -> Any:  # noqa: ANN401 - JSON has no narrower type
+    """The value that `tagged` stored. Raises FormatError on a tag this release does not know."""
+    if isinstance(value, list):
+        return [untagged(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if len(value) == 1:
+        ((tag, content),) = value.items()
+        if tag.startswith("$"):
+            return _restored(tag, content)
+    return {name: untagged(item) for name, item in value.items()}
+
+
+def _normal(value: object, depth: int) -> object:
+    """The canonical tree. The common cases come first and inline: this is the hot path of every crossing."""
+    if isinstance(value, str):
+        return value if value.isascii() else _tag_surrogates(unicodedata.normalize("NFC", value))
+    if value is None or isinstance(value, bool | int):
+        return value
+    if isinstance(value, float):
+        return _normal_float(value)
+    if isinstance(value, dict):
+        return _mapping(value, depth, _normal, ordered=False)
+    if isinstance(value, list | tuple):
+        return [_normal(item, depth + 1) for item in value] if depth < _MAX_DEPTH else _refuse(value)
+    if isinstance(value, set | frozenset):
+        return {"$set": sorted((_normal(item, depth + 1) for item in value), key=_encode)}
+    return _scalar(value)
+
+
+def _stored(value: object, depth: int) -> object:
+    if isinstance(value, str):
+        return _tag_surrogates(value)
+    if value is None or isinstance(value, bool | int):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else {"$float": repr(value)}
+    if isinstance(value, dict):
+        return _mapping(value, depth, _stored, ordered=True)
+    if isinstance(value, list | tuple | set | frozenset):
+        return _stored_items(value, depth)
+    return _scalar(value)
+
+
+def _stored_items(value: Collection[object], depth: int) -> object:
+    items = [_stored(item, depth + 1) for item in value] if depth < _MAX_DEPTH else _refuse(value)
+    if isinstance(value, list):
+        return items
+    return {"$tuple": items} if isinstance(value, tuple) else {"$set": sorted(items, key=_encode)}
+
+
+def _normal_float(value: float) -> object:
+    if not math.isfinite(value):
+        return {"$float": repr(value)}
+    return int(value) if value.is_integer() else value
+
+
+def _tag_surrogates(value: str) -> object:
+    """Lone surrogates cannot be UTF-8, so the text is stored as hex of UTF-16: reversible, and equal only to itself."""
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            return {"$str": value.encode("utf-16-le", "surrogatepass").hex()}
+    return value
+
+
+def _mapping(value: Mapping[object, object], depth: int, each: Callable[[object, int], object], *, ordered: bool) -> object:
+    """A JSON object; pairs under "$map" where a name is no string, could be read as a tag, or two names are one in NFC."""
+    if depth >= _MAX_DEPTH:
+        _refuse(value)
+    pairs = [(each(name, depth + 1), each(item, depth + 1)) for name, item in value.items()]
+    plain = {name: item for name, item in pairs if isinstance(name, str) and not name.startswith("$")}
+    if len(plain) == len(pairs):
+        return plain
+    return {"$map": pairs if ordered else sorted(pairs, key=lambda pair: _encode(pair[0]))}
+
+
+def _scalar(value: object) -> object:
+    if isinstance(value, bytes | bytearray | memoryview):
+        return {"$bytes": base64.b64encode(value).decode()}
+    for tag, kind, to_text, _ in _SCALARS:
+        if type(value) is kind:
+            return {tag: to_text(value)}
+    return _refuse(value)
+
+
+def _refuse(value: object) -> NoReturn:
+    raise Unrecordable.of(value)
+
+
+def _restored(tag: str, content: Any) -> object:  # noqa: ANN401 - any JSON
+    restore = _RESTORE.get(tag)
+    if restore is None:
+        raise FormatError(f"unknown value tag {tag!r}. Known: {', '.join(sorted(_RESTORE))}.")
+    try:
+        return restore(content)
+    except (TypeError, ValueError, ArithmeticError) as broken:
+        raise FormatError(f"a {tag!r} tag holds what it cannot hold ({type(broken).__name__}).") from None
+
+
+def _iso(value: Any) -> str:  # noqa: ANN401 - date, time or datetime
+    return str(value.isoformat())
+
+
+# tag, type, to text, from text. datetime before date: one is a subclass of the other, and `type(value) is` tells them apart.
+_SCALARS: tuple[tuple[str, type, Callable[[Any], object], Callable[[Any], object]], ...] = (
+    ("$datetime", datetime, _iso, datetime.fromisoformat),
+    ("$date", date, _iso, date.fromisoformat),
+    ("$time", time, _iso, time.fromisoformat),
+    ("$seconds", timedelta, lambda value: [value.days, value.seconds, value.microseconds], lambda held: timedelta(*held)),
+    ("$decimal", Decimal, str, Decimal),
+    ("$uuid", UUID, str, UUID),
+)
+
+_RESTORE: Mapping[str, Callable[[Any], object]] = {
+    "$float": float,
+    "$str": lambda held: bytes.fromhex(held).decode("utf-16-le", "surrogatepass"),
+    "$bytes": partial(base64.b64decode, validate=True),
+    "$tuple": lambda held: tuple(untagged(item) for item in held),
+    "$set": lambda held: {untagged(item) for item in held},
+    "$map": lambda held: {untagged(name): untagged(item) for name, item in held},
+} | {tag: from_text for tag, _, _, from_text in _SCALARS}
