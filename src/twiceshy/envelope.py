@@ -96,7 +96,7 @@ class Crossing(Record, kw_only=True, omit_defaults=True):
         return f"#{self.seq}.{self.sub}" if self.sub else f"#{self.seq}"
 
     @property
-    def asked(self) -> Any | UnsetType:  # noqa: ANN401 - any value a tool takes
+    def asked(self) -> Any | UnsetType:
         """What the call is keyed by: `seen`, or `proposed` where only that was recorded."""
         return self.proposed if self.seen is UNSET else self.seen
 

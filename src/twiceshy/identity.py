@@ -56,12 +56,12 @@ def equal(left: object, right: object) -> bool:
     return canonical(left) == canonical(right)
 
 
-def tagged(value: object) -> Any:  # noqa: ANN401 - JSON has no narrower type
+def tagged(value: object) -> Any:
     """The lossless JSON form of a value; `untagged` gives the value back, types included. Raises Unrecordable."""
     return _stored(value, 0)
 
 
-def untagged(value: object) -> Any:  # noqa: ANN401 - JSON has no narrower type
+def untagged(value: object) -> Any:
     """The value that `tagged` stored. Raises FormatError on a tag this release does not know."""
     if isinstance(value, list):
         return [untagged(item) for item in value]
@@ -128,7 +128,9 @@ def _tag_surrogates(value: str) -> object:
     return value
 
 
-def _mapping(value: Mapping[object, object], depth: int, each: Callable[[object, int], object], *, ordered: bool) -> object:
+def _mapping(
+    value: Mapping[object, object], depth: int, each: Callable[[object, int], object], *, ordered: bool
+) -> object:
     """A JSON object; pairs under "$map" where a name is no string, could be read as a tag, or two names are one in NFC."""
     if depth >= _MAX_DEPTH:
         _refuse(value)
@@ -152,7 +154,7 @@ def _refuse(value: object) -> NoReturn:
     raise Unrecordable.of(value)
 
 
-def _restored(tag: str, content: Any) -> object:  # noqa: ANN401 - any JSON
+def _restored(tag: str, content: Any) -> object:
     restore = _RESTORE.get(tag)
     if restore is None:
         raise FormatError(f"unknown value tag {tag!r}. Known: {', '.join(sorted(_RESTORE))}.")
@@ -162,7 +164,7 @@ def _restored(tag: str, content: Any) -> object:  # noqa: ANN401 - any JSON
         raise FormatError(f"a {tag!r} tag holds what it cannot hold ({type(broken).__name__}).") from None
 
 
-def _iso(value: Any) -> str:  # noqa: ANN401 - date, time or datetime
+def _iso(value: Any) -> str:
     return str(value.isoformat())
 
 
@@ -171,7 +173,12 @@ _SCALARS: tuple[tuple[str, type, Callable[[Any], object], Callable[[Any], object
     ("$datetime", datetime, _iso, datetime.fromisoformat),
     ("$date", date, _iso, date.fromisoformat),
     ("$time", time, _iso, time.fromisoformat),
-    ("$seconds", timedelta, lambda value: [value.days, value.seconds, value.microseconds], lambda held: timedelta(*held)),
+    (
+        "$seconds",
+        timedelta,
+        lambda value: [value.days, value.seconds, value.microseconds],
+        lambda held: timedelta(*held),
+    ),
     ("$decimal", Decimal, str, Decimal),
     ("$uuid", UUID, str, UUID),
 )

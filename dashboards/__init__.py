@@ -1,0 +1,1 @@
+"""The site: published tables in, static pages out."""

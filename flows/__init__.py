@@ -1,0 +1,1 @@
+"""The wiring: steps put in order and scheduled; no frame is touched here."""

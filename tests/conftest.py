@@ -1,0 +1,23 @@
+"""What holds in every test: nothing phones home, times are UTC, Prefect is the embedded one, hypothesis repeats itself in CI."""
+
+import os
+import time
+
+from hypothesis import settings
+
+# Before anything imports Prefect or Great Expectations: both read these once.
+os.environ.pop("PREFECT_API_URL", None)
+os.environ.update(
+    {
+        "TZ": "UTC",
+        "DO_NOT_TRACK": "1",
+        "GX_ANALYTICS_ENABLED": "false",
+        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+    }
+)
+time.tzset()
+
+# Deadlines measure the machine, not the law; a loaded two-core machine fails them at random.
+settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True)
+settings.register_profile("here", deadline=None)
+settings.load_profile("ci" if os.environ.get("CI") else "here")
