@@ -51,7 +51,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """The base of everything that is stored in an envelope."""
 
 
-class ErrorRecord(Record, kw_only=True, rename={"cls": "class"}):
+class ErrorRecord(Record, frozen=True, kw_only=True, rename={"cls": "class"}):
     """An error as it was raised: its class (qualified), our code for it, its text, and whether it proves that nothing happened."""
 
     cls: str
@@ -60,7 +60,7 @@ class ErrorRecord(Record, kw_only=True, rename={"cls": "class"}):
     definite: bool = False
 
 
-class Crossing(Record, kw_only=True, omit_defaults=True):
+class Crossing(Record, frozen=True, kw_only=True, omit_defaults=True):
     """One passage of a boundary. Grain: (seq, sub); both sides of the middleware; times in integer nanoseconds.
 
     A step (model, tool, ...) has sub 0; hooks, guards, routers and ambient draws are subs of the step they belong to (seq 0 before the first step).
@@ -101,7 +101,7 @@ class Crossing(Record, kw_only=True, omit_defaults=True):
         return self.proposed if self.seen is UNSET else self.seen
 
 
-class RunInput(Record, kw_only=True):
+class RunInput(Record, frozen=True, kw_only=True):
     """What the run was given."""
 
     system: str | None = None
@@ -109,7 +109,7 @@ class RunInput(Record, kw_only=True):
     goal: str | None = None
 
 
-class Clock(Record, kw_only=True):
+class Clock(Record, frozen=True, kw_only=True):
     """The pinned clock: an instant in ns since the epoch, its zone, and the text the agent was told."""
 
     instant_ns: int
@@ -117,7 +117,7 @@ class Clock(Record, kw_only=True):
     as_given_to_agent: str | None = None
 
 
-class LayerVersion(Record, kw_only=True):
+class LayerVersion(Record, frozen=True, kw_only=True):
     """The version of one layer; all three None says that it is not known, which compares as changed."""
 
     name: str | None = None
@@ -125,7 +125,7 @@ class LayerVersion(Record, kw_only=True):
     digest: str | None = None
 
 
-class Versions(Record, kw_only=True):
+class Versions(Record, frozen=True, kw_only=True):
     """A version for each layer; a layer that is not known says so and is never omitted."""
 
     model: LayerVersion = LayerVersion()
@@ -137,7 +137,7 @@ class Versions(Record, kw_only=True):
     harness: LayerVersion = LayerVersion()
 
 
-class Pins(Record, kw_only=True):
+class Pins(Record, frozen=True, kw_only=True):
     """What was pinned while the run was recorded."""
 
     clock: Clock | None = None
@@ -147,14 +147,14 @@ class Pins(Record, kw_only=True):
     versions: Versions = Versions()
 
 
-class Grade(Record, kw_only=True):
+class Grade(Record, frozen=True, kw_only=True):
     """How a replay requirement R1..R11 (formats.md §6) is met, and by which rule where it was derived."""
 
     grade: Literal["recorded", "derived", "missing"]
     how: str | None = None
 
 
-class Disposition(Record, kw_only=True):
+class Disposition(Record, frozen=True, kw_only=True):
     """How the run ended. `output` is UNSET when the run never returned one."""
 
     ended: bool = True
@@ -165,7 +165,7 @@ class Disposition(Record, kw_only=True):
     error: ErrorRecord | None = None
 
 
-class RedactionStamp(Record, kw_only=True):
+class RedactionStamp(Record, frozen=True, kw_only=True):
     """Which policy and key redacted the record; counts per action, never a value."""
 
     policy_digest: str
@@ -173,7 +173,7 @@ class RedactionStamp(Record, kw_only=True):
     counts: dict[str, int] = {}
 
 
-class Envelope(Record, kw_only=True):
+class Envelope(Record, frozen=True, kw_only=True):
     """The record of one run. `digest` is the sha256 of the canonical bytes of all the rest; it is checked on load."""
 
     format: str = FORMAT

@@ -183,11 +183,12 @@ _SCALARS: tuple[tuple[str, type, Callable[[Any], object], Callable[[Any], object
     ("$uuid", UUID, str, UUID),
 )
 
-_RESTORE: Mapping[str, Callable[[Any], object]] = {
+_RESTORE: dict[str, Callable[[Any], object]] = {
     "$float": float,
     "$str": lambda held: bytes.fromhex(held).decode("utf-16-le", "surrogatepass"),
     "$bytes": partial(base64.b64decode, validate=True),
     "$tuple": lambda held: tuple(untagged(item) for item in held),
     "$set": lambda held: {untagged(item) for item in held},
     "$map": lambda held: {untagged(name): untagged(item) for name, item in held},
-} | {tag: from_text for tag, _, _, from_text in _SCALARS}
+    **{tag: from_text for tag, _, _, from_text in _SCALARS},
+}

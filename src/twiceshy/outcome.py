@@ -6,7 +6,7 @@ Data only. A new member without a meaning breaks at import, so no table of label
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -141,7 +141,7 @@ class NotExhaustive(TypeError):
     """A table of meanings that does not cover its enum."""
 
 
-def _check(table: Mapping[StrEnum, str], enum: type[StrEnum]) -> None:
+def _check(table: Mapping[Any, str], enum: type[StrEnum]) -> None:
     if set(table) != set(enum):
         raise NotExhaustive(f"{enum.__name__}: {set(enum) ^ set(table)} without a meaning")
 
