@@ -1,0 +1,345 @@
+"""What agent code calls: tools, models, hooks, guards, routers, the clock and chance, each a named boundary.
+
+    def build(boundary: Boundary) -> Callable[[dict], dict]:
+        get_order = boundary.tool("get_order", shop.get_order, effect="read")
+        boundary.hook("strip", strip_internal_fields, after="get_order")
+        boundary.guard("refund-approval", needs_approval, before="issue_refund")
+        planner = boundary.model("planner", call_model, prompt=PROMPT)
+        ...
+
+Every passage goes through one method of one backend, `cross(call) -> answer`: live, recording and replaying are small classes behind it.
+The path of a tool call: proposed -> pre-hooks -> defaults -> guards -> seen -> [the boundary] -> raw -> post-hooks -> shown.
+Functions may be plain or `async`; the wrapper that comes back is of the same sort.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import inspect
+import random
+import time
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from msgspec import UNSET, UnsetType
+
+from twiceshy.envelope import Effect, Kind
+from twiceshy.stepping import Numbering, drive, drive_async
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Mapping, Sequence
+
+    Steps = Generator[Callable[[], Any], Any, Any]
+
+
+class Blocked(Exception):  # noqa: N818 - a verdict of the agent's own guard, not an error of ours
+    """Raised in the agent when its guard refuses a call; the call never reached the boundary."""
+
+    def __init__(self, guard: str, reason: str) -> None:
+        super().__init__(f"{guard}: {reason}")
+        self.guard = guard
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """One passage asked for. `seen` is what the boundary gets; `proposed` what the model or agent asked before the pre-hooks."""
+
+    kind: Kind
+    name: str
+    seq: int
+    sub: int = 0
+    scope: str = ""
+    group: int | None = None
+    at: str | None = None
+    effect: Effect | None = None
+    proposed: Any | UnsetType = UNSET
+    seen: Any | UnsetType = UNSET
+    blocked_by: str | None = None
+    reason: str | None = None
+    declared: Declared | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Closing:
+    """What came of a passage: what the boundary returned, what went back, or the error that was raised."""
+
+    raw: Any | UnsetType = UNSET
+    shown: Any | UnsetType = UNSET
+    error: BaseException | None = None
+
+
+def _unheard(_: Closing) -> None:
+    """Nobody listens to how this passage ends."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What a backend says to a call: run it yourself (`live`), or take this value or this error.
+
+    `shown`, when set, goes back in place of what the post-hooks would make: a crossing inside a frozen prefix.
+    """
+
+    live: bool = False
+    value: Any = None
+    error: BaseException | None = None
+    shown: Any | UnsetType = UNSET
+    close: Callable[[Closing], None] = _unheard
+
+
+class Backend(Protocol):
+    """The one seam: `twiceshy.live()`, `twiceshy.record()` and the replay engine all implement it."""
+
+    def cross(self, call: Call) -> Answer:
+        """The answer to one passage. Called once a passage, in the order in which the run asks."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declared:
+    """A tool or model as the candidate's code declares it."""
+
+    name: str
+    fn: Callable[..., Any] | None
+    effect: Effect | None = None
+    schema: Mapping[str, Any] | None = None
+    result_schema: Mapping[str, Any] | None = None
+    prompt: str | None = None
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Code:
+    """A named piece of candidate code: a hook, a guard or a router, and where it sits (`before:TOOL`, `after:TOOL`)."""
+
+    kind: Kind
+    name: str
+    fn: Callable[..., Any]
+    at: str | None = None
+
+
+# The step in which the running code stands, so that a draw of clock or chance inside a hook is numbered within its step.
+_STEP: ContextVar[int | None] = ContextVar("twiceshy_step", default=None)
+
+
+class Boundary:
+    """The boundaries of one run. A factory `build(boundary)` declares them and returns the agent: a callable of the input."""
+
+    def __init__(self, backend: Backend, *, scope: str = "") -> None:
+        self._backend = backend
+        self._scope = scope
+        self._numbers = Numbering()
+        self._group: int | None = None
+        self._rng: random.Random | None = None
+        self.tools: dict[str, Declared] = {}
+        self.models: dict[str, Declared] = {}
+        self.code: list[Code] = []
+
+    def tool(
+        self,
+        name: str,
+        fn: Callable[..., Any] | None = None,
+        *,
+        effect: Effect | Literal["read", "write", "none"] | None = None,
+        schema: Mapping[str, Any] | None = None,
+        result_schema: Mapping[str, Any] | None = None,
+    ) -> Callable[..., Any]:
+        """The tool as the agent calls it, with keyword arguments. An undeclared effect is a write; where tools.yaml disagrees, tools.yaml wins.
+
+        schema, result_schema: JSON Schema of the arguments and of the result. Raises Blocked in the agent where a guard refuses the call.
+        """
+        declared = Declared(
+            name=name, fn=fn, effect=Effect(effect) if effect else None, schema=schema, result_schema=result_schema,
+            defaults=_defaults(fn),
+        )  # fmt: skip
+        self.tools[name] = declared
+        return _wrapped(fn, lambda *args, **kwargs: self._tool_steps(declared, _bound(fn, args, kwargs)))
+
+    def model(self, name: str, fn: Callable[..., Any], *, prompt: str | None = None) -> Callable[..., Any]:
+        """The model as the agent calls it: one request (messages, tools, output_format, sampling) in, one output (parts, finish_reason) out."""
+        declared = Declared(name=name, fn=fn, prompt=prompt)
+        self.models[name] = declared
+        return _wrapped(fn, lambda request: self._model_steps(declared, request))
+
+    def hook(self, name: str, fn: Callable[[Any], Any], *, before: str | None = None, after: str | None = None) -> None:
+        """Middleware of one tool: `before` takes and returns its arguments, `after` its result."""
+        self.code.append(Code(kind=Kind.HOOK, name=name, fn=fn, at=_position(name, before=before, after=after)))
+
+    def guard(self, name: str, fn: Callable[[Any], Any], *, before: str) -> None:
+        """A check before one tool: `fn(arguments)` returns None or True to let it pass; a reason (str) or False refuses it."""
+        self.code.append(Code(kind=Kind.GUARD, name=name, fn=fn, at=f"before:{before}"))
+
+    def router(self, name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
+        """Candidate code that chooses a way, as a named boundary: `fn(value) -> route`."""
+        code = Code(kind=Kind.ROUTER, name=name, fn=fn)
+        self.code.append(code)
+        return _wrapped(fn, lambda value: self._code_steps(code, value, self._inside()))
+
+    def now(self) -> datetime:
+        """The time, with its zone: the real one live, the pinned and advancing one in a replay. Write this one into the prompt."""
+        moment = self._ambient(Kind.CLOCK, "now", lambda: datetime.now(UTC))
+        return moment if isinstance(moment, datetime) else datetime.fromisoformat(str(moment))
+
+    def sleep(self, seconds: float) -> None:
+        """Wait: really when live, at once on the virtual clock in a replay."""
+        self._ambient(Kind.CLOCK, "sleep", partial(time.sleep, seconds), seen=seconds)
+
+    async def asleep(self, seconds: float) -> None:
+        """`sleep` for async agents."""
+        answer = self._backend.cross(self._call(Kind.CLOCK, "sleep", self._inside(), seen=seconds))
+        if answer.live:
+            await asyncio.sleep(seconds)
+        answer.close(Closing(raw=None))
+
+    @property
+    def rng(self) -> random.Random:
+        """The run's random generator: its seed is a crossing, recorded once and served again in a replay."""
+        if self._rng is None:
+            seed = self._ambient(Kind.RANDOM, "seed", lambda: random.SystemRandom().getrandbits(63))
+            self._rng = random.Random(int(seed))  # noqa: S311 - an agent's dice, not a secret
+        return self._rng
+
+    def _inside(self) -> int:
+        step = _STEP.get()
+        return self._numbers.last if step is None else step
+
+    def _call(self, kind: Kind, name: str, seq: int, **rest: Any) -> Call:  # noqa: ANN401 - fields of Call
+        return Call(kind=kind, name=name, seq=seq, sub=self._numbers.sub(seq), scope=self._scope, group=self._group, **rest)
+
+    def _ambient(self, kind: Kind, name: str, fn: Callable[[], Any], *, seen: object = UNSET) -> Any:  # noqa: ANN401 - what was drawn
+        answer = self._backend.cross(self._call(kind, name, self._inside(), seen=seen))
+        drawn = fn() if answer.live else answer.value
+        answer.close(Closing(raw=drawn))
+        return drawn
+
+    def _model_steps(self, declared: Declared, request: object) -> Steps:
+        seq = self._numbers.step()
+        call = Call(kind=Kind.MODEL, name=declared.name, seq=seq, scope=self._scope, seen=request, declared=declared)
+        answer = self._backend.cross(call)
+        output = yield from _settled(answer, partial(_required(declared), request), seq)
+        self._group = seq
+        answer.close(Closing(raw=output, shown=output))
+        return output
+
+    def _tool_steps(self, declared: Declared, proposed: dict[str, Any]) -> Steps:
+        seq = self._numbers.step()
+        group = self._group
+        seen = proposed
+        for code in self._sitting(Kind.HOOK, f"before:{declared.name}"):
+            seen = yield from self._code_steps(code, copy.deepcopy(seen), seq)
+        seen = {**declared.defaults, **seen}
+        guard, reason = yield from self._refusal(declared.name, seen, seq)
+        answer = self._backend.cross(
+            Call(
+                kind=Kind.TOOL, name=declared.name, seq=seq, scope=self._scope, group=group, effect=declared.effect,
+                proposed=proposed, seen=seen, blocked_by=guard, reason=reason, declared=declared,
+            )
+        )  # fmt: skip
+        if guard is not None:
+            refused = Blocked(guard, reason or "refused")
+            answer.close(Closing(error=refused))
+            raise refused
+        raw = yield from _settled(answer, partial(_required(declared), **seen), seq)
+        shown = yield from self._shown(declared.name, raw, seq) if answer.shown is UNSET else _already(answer.shown)
+        answer.close(Closing(raw=raw, shown=shown))
+        return shown
+
+    def _shown(self, tool: str, raw: object, seq: int) -> Steps:
+        shown = raw
+        for code in self._sitting(Kind.HOOK, f"after:{tool}"):
+            shown = yield from self._code_steps(code, copy.deepcopy(shown), seq)
+        return shown
+
+    def _refusal(self, tool: str, seen: dict[str, Any], seq: int) -> Generator[Callable[[], Any], Any, tuple[str | None, str | None]]:
+        for code in self._sitting(Kind.GUARD, f"before:{tool}"):
+            verdict = yield from self._code_steps(code, copy.deepcopy(seen), seq)
+            if verdict["blocked"]:
+                return code.name, verdict["reason"]
+        return None, None
+
+    def _sitting(self, kind: Kind, at: str) -> Sequence[Code]:
+        return [code for code in self.code if code.kind is kind and code.at == at]
+
+    def _code_steps(self, code: Code, value: object, seq: int) -> Steps:
+        answer = self._backend.cross(self._call(code.kind, code.name, seq, seen=value, at=code.at))
+        result = yield from _settled(answer, partial(code.fn, value), seq)
+        if code.kind is Kind.GUARD and answer.live:
+            result = _verdict(result)
+        answer.close(Closing(raw=result))
+        return result
+
+
+def _settled(answer: Answer, run: Callable[[], Any], seq: int) -> Steps:
+    """The value of a passage: run it when live, else what the backend answered. Errors are closed and raised alike."""
+    if not answer.live:
+        if answer.error is not None:
+            answer.close(Closing(error=answer.error))
+            raise answer.error
+        return answer.value
+    token = _STEP.set(seq)
+    try:
+        return (yield run)
+    except Exception as raised:
+        answer.close(Closing(error=raised))
+        raise
+    finally:
+        _STEP.reset(token)
+
+
+def _already(value: object) -> Steps:
+    return value
+    yield  # a generator that asks for nothing
+
+
+def _verdict(returned: object) -> dict[str, Any]:
+    """A guard's answer as it is recorded: {"blocked": bool, "reason": text or None}."""
+    if returned is None or returned is True:
+        return {"blocked": False, "reason": None}
+    return {"blocked": True, "reason": returned if isinstance(returned, str) else "refused"}
+
+
+def _required(declared: Declared) -> Callable[..., Any]:
+    if declared.fn is None:
+        raise TypeError(f"{declared.name!r} was declared without a function, so it cannot run live")
+    return declared.fn
+
+
+def _position(name: str, *, before: str | None, after: str | None) -> str:
+    if (before is None) == (after is None):
+        raise TypeError(f"hook {name!r} needs exactly one of before= and after=")
+    return f"before:{before}" if before else f"after:{after}"
+
+
+def _bound(fn: Callable[..., Any] | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """The arguments by name, as they were given: no defaults yet. Raises TypeError like the function itself would."""
+    if not args:
+        return kwargs
+    if fn is None:
+        raise TypeError("a tool without a function takes keyword arguments only")
+    return dict(inspect.signature(fn).bind_partial(*args, **kwargs).arguments)
+
+
+def _defaults(fn: Callable[..., Any] | None) -> dict[str, Any]:
+    """The function's own defaults by parameter name: they are part of what the boundary gets."""
+    if fn is None:
+        return {}
+    parameters = inspect.signature(fn).parameters.items()
+    return {name: parameter.default for name, parameter in parameters if parameter.default is not parameter.empty}
+
+
+def _wrapped(fn: Callable[..., Any] | None, steps: Callable[..., Steps]) -> Callable[..., Any]:
+    if fn is not None and inspect.iscoroutinefunction(fn):
+
+        async def crossing_async(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the wrapped function's own types
+            return await drive_async(steps(*args, **kwargs))
+
+        return crossing_async
+
+    def crossing(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the wrapped function's own types
+        return drive(steps(*args, **kwargs))
+
+    return crossing

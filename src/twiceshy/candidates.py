@@ -1,0 +1,109 @@
+"""Candidates: agent versions under test, found by `package.module:factory`, described by the digests of their layers."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import inspect
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from twiceshy.boundary import Answer, Boundary, Call
+from twiceshy.envelope import Kind, LayerVersion, Versions
+from twiceshy.errors import CandidateError, nearest
+from twiceshy.identity import digest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    Agent = Callable[[Any], Any]
+    Factory = Callable[[Boundary], Agent]
+
+_MARK = "__twiceshy_candidate__"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """What a factory says about itself: its workflow, versions of layers by name, and whether one warmed process may serve many trials."""
+
+    workflow: str
+    versions: Mapping[str, str] = field(default_factory=dict)
+    warm: bool = True
+
+
+def candidate(*, workflow: str, versions: Mapping[str, str] | None = None, warm: bool = True) -> Callable[[Factory], Factory]:
+    """Mark a factory `build(boundary) -> agent` as a candidate of a workflow.
+
+    versions: layer name (model, prompt, harness, ...) -> version. `warm=False` asks for a fresh process a trial: for code that reads clock or chance at import.
+    """
+
+    def mark(factory: Factory) -> Factory:
+        setattr(factory, _MARK, Candidate(workflow=workflow, versions=dict(versions or {}), warm=warm))
+        return factory
+
+    return mark
+
+
+def load(spec: str) -> tuple[Factory, Candidate]:
+    """The factory named by `package.module:attribute`, with what it says about itself. Raises CandidateError."""
+    module_name, _, attribute = spec.partition(":")
+    if not module_name or not attribute:
+        raise CandidateError.not_importable(spec, "a candidate is written package.module:factory")
+    try:
+        module = importlib.import_module(module_name)
+    except Exception as broken:  # whatever the candidate's own import raises
+        raise CandidateError.not_importable(spec, f"{type(broken).__name__}: {_first_line(broken)}") from broken
+    factory = getattr(module, attribute, None)
+    known = [name for name, value in vars(module).items() if hasattr(value, _MARK)]
+    if not callable(factory):
+        raise CandidateError.not_importable(spec, f"module {module_name!r} has no {attribute!r}. {nearest(attribute, known)}")
+    said = getattr(factory, _MARK, None)
+    if not isinstance(said, Candidate):
+        raise CandidateError.not_importable(spec, "the factory is not marked with @twiceshy.candidate(workflow=...)")
+    return factory, said
+
+
+class _Refusing:
+    """A backend for building an agent only to look at it: building must cross no boundary."""
+
+    def cross(self, call: Call) -> Answer:
+        raise CandidateError(f"the factory crosses {call.kind} {call.name!r} while it builds; it may only declare.")
+
+
+def layers(factory: Factory, said: Candidate) -> Versions:
+    """The version and digest of each layer of a candidate: from `versions`, else from the source text of prompts, hooks, guards, routers and schemas.
+
+    A layer about which nothing is known has no name, version or digest, which compares as changed.
+    """
+    boundary = Boundary(_Refusing())
+    agent = factory(boundary)
+    named = {name: LayerVersion(name=name, version=version, digest=digest(version)) for name, version in said.versions.items()}
+    prompts = {model.name: model.prompt for model in boundary.models.values() if model.prompt is not None}
+    code = {f"{code.kind}:{code.name}@{code.at}": _source(code.fn) for code in boundary.code}
+    routing = {name: text for name, text in code.items() if name.startswith(Kind.ROUTER)}
+    models = {model.name: _source(model.fn) for model in boundary.models.values()}
+    return Versions(
+        model=named.get("model") or _layer("model", models),
+        prompt=named.get("prompt") or _layer("prompt", prompts),
+        tools={tool.name: _layer(tool.name, {"schema": tool.schema} if tool.schema else {}) for tool in boundary.tools.values()},
+        routing=named.get("routing") or _layer("routing", routing),
+        memory=named.get("memory", LayerVersion()),
+        skills=named.get("skills", LayerVersion()),
+        harness=named.get("harness") or _layer("harness", {**code, "agent": _source(agent)}),
+    )
+
+
+def _layer(name: str, content: Mapping[str, object]) -> LayerVersion:
+    return LayerVersion(name=name, digest=digest(content)) if content else LayerVersion()
+
+
+def _source(fn: Callable[..., Any] | None) -> str:
+    """The source text of a function; of what cannot be read, a digest that never equals another."""
+    try:
+        return inspect.getsource(inspect.unwrap(fn)) if fn is not None else ""
+    except (OSError, TypeError):
+        return f"unreadable {hashlib.sha256(repr(fn).encode()).hexdigest()}"
+
+
+def _first_line(broken: BaseException) -> str:
+    return (str(broken).splitlines() or [""])[0]
