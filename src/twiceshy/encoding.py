@@ -1,0 +1,132 @@
+"""Envelopes and crossings as lines of JSON: a header line, then a line a crossing; values in their tagged form.
+
+The digest of an envelope is the sha256 over these lines as this module writes them (header without its digest), so spelling on disk does not matter.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, TypeVar
+from uuid import UUID
+
+import msgspec
+from msgspec import UNSET
+
+from twiceshy.envelope import FORMAT, Crossing, Envelope
+from twiceshy.errors import DigestMismatch, FormatError
+from twiceshy.identity import tagged, untagged
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+_encode = msgspec.json.Encoder(order="deterministic", enc_hook=tagged).encode
+_decode = msgspec.json.Decoder(Crossing).decode
+_SIDES = ("proposed", "seen", "raw", "shown", "chunks")
+_TAG = b'"$'
+
+
+def crossing_line(crossing: Crossing) -> bytes:
+    """One crossing as a line without its newline. Raises Unrecordable for a value that has no stored form."""
+    stored = {side: tagged(value) for side in _SIDES if (value := getattr(crossing, side)) is not UNSET and value is not None}
+    return _encode(msgspec.structs.replace(crossing, **stored) if stored else crossing)
+
+
+def crossing_of(line: bytes) -> Crossing:
+    """The crossing a line holds, every value new and free to change. Raises msgspec.MsgspecError or FormatError."""
+    crossing = _decode(line)
+    if _TAG not in line:
+        return crossing
+    restored = {side: untagged(value) for side in _SIDES if (value := getattr(crossing, side)) is not UNSET}
+    return msgspec.structs.replace(crossing, **restored)
+
+
+def record_line(record: msgspec.Struct) -> bytes:
+    """Any other record as one line of JSON, the values in it tagged."""
+    return _encode(_plain(record))
+
+
+def record_of(line: bytes, shape: type[T]) -> T:
+    """The record a line holds. Raises msgspec.MsgspecError or FormatError."""
+    return msgspec.convert(untagged(msgspec.json.decode(line)), shape, builtin_types=_KEPT)
+
+
+def sealed(envelope: Envelope) -> Envelope:
+    """The envelope with its digest set."""
+    return msgspec.structs.replace(envelope, digest=digest_of(envelope))
+
+
+def digest_of(envelope: Envelope) -> str:
+    """The sha256, in hex, over the lines of the envelope less its digest."""
+    return _digest(lines(msgspec.structs.replace(envelope, digest="")))
+
+
+def lines(envelope: Envelope) -> list[bytes]:
+    """The header line and a line a crossing."""
+    header = _plain(envelope)
+    del header["crossings"]
+    return [_encode(header), *(crossing_line(crossing) for crossing in envelope.crossings)]
+
+
+def envelope_of(read: Sequence[bytes], where: object) -> Envelope:
+    """The envelope that the lines hold, its format and digest checked.
+
+    Raises FormatError for an unknown format or a line that cannot be read (with its number), DigestMismatch where the content is not what was sealed.
+    """
+    if not read:
+        raise FormatError.at(where, "the envelope is empty.")
+    header = _header(read[0], where)
+    crossings = tuple(_crossing_at(line, number, where) for number, line in enumerate(read[1:], start=2))
+    envelope = msgspec.structs.replace(header, crossings=crossings)
+    actual = digest_of(envelope)
+    if header.digest != actual:
+        raise DigestMismatch.of(where, stated=header.digest, actual=actual)
+    return envelope
+
+
+def _header(line: bytes, where: object) -> Envelope:
+    try:
+        found = msgspec.json.decode(line)
+    except msgspec.DecodeError as broken:
+        raise FormatError.at(where, f"not JSON: {broken}.", line=1) from None
+    version = found.get("format") if isinstance(found, dict) else None
+    if version != FORMAT:
+        raise FormatError.unknown(where, version, known=FORMAT, upgrade="Install the twiceshy release that wrote it, or record the case again.")
+    try:
+        return record_of(line, Envelope)
+    except msgspec.MsgspecError as broken:
+        raise FormatError.at(where, f"{broken}.", line=1) from None
+
+
+def _crossing_at(line: bytes, number: int, where: object) -> Crossing:
+    try:
+        return crossing_of(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as broken:
+        raise FormatError.at(where, f"{broken}.", line=number) from None
+
+
+def _digest(content: Iterable[bytes]) -> str:
+    total = hashlib.sha256()
+    for line in content:
+        total.update(line)
+        total.update(b"\n")
+    return total.hexdigest()
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 - a record, or a value inside one
+    """Records as objects, the values in them tagged; what is unknown is left out."""
+    if isinstance(value, msgspec.Struct):
+        held = ((field.encode_name, getattr(value, field.name)) for field in msgspec.structs.fields(value))
+        return {name: _plain(item) for name, item in held if item is not UNSET}
+    if isinstance(value, dict) and any(isinstance(item, msgspec.Struct) for item in value.values()):
+        return {name: _plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple) and all(isinstance(item, msgspec.Struct) for item in value):
+        return [_plain(item) for item in value]
+    return tagged(value)
+
+
+# Types that `convert` would otherwise insist on reading from text.
+_KEPT = (bytes, bytearray, memoryview, datetime, date, time, timedelta, Decimal, UUID)
