@@ -1,0 +1,153 @@
+"""Backends that run the agent for real: `live()` only runs it, `Recorder` also writes down every crossing and makes the envelope."""
+
+from __future__ import annotations
+
+import time
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
+from msgspec import UNSET
+
+from twiceshy.boundary import Answer, Blocked, Call, Closing
+from twiceshy.encoding import crossing_line, crossing_of, sealed
+from twiceshy.envelope import (
+    Crossing,
+    Disposition,
+    Effect,
+    Envelope,
+    ErrorRecord,
+    Grade,
+    Kind,
+    Pins,
+    RunInput,
+)
+from twiceshy.history import History, effective
+from twiceshy.identity import digest
+from twiceshy.policy import ToolsPolicy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from twiceshy.boundary import Backend
+
+
+class Sink(Protocol):
+    """Where a recorder writes: one line of bytes a crossing, without the newline, as it closes."""
+
+    def write(self, line: bytes) -> object:
+        """Keep one line."""
+        ...
+
+
+class _Live:
+    def cross(self, call: Call) -> Answer:  # noqa: ARG002 - every call runs
+        return Answer(live=True)
+
+
+def live() -> Backend:
+    """A backend under which the agent runs as it would without twiceshy."""
+    return _Live()
+
+
+class Recorder:
+    """Runs every call and records both sides of its middleware; `envelope` is the sealed record of the run.
+
+    policy: effects, keys and resources of the tools; without one every undeclared tool is a write. now_ns: the clock of start and end times, ns since the epoch.
+    """
+
+    def __init__(self, *, policy: ToolsPolicy | None = None, sink: Sink | None = None, now_ns: Callable[[], int] = time.time_ns) -> None:
+        self._policy = policy or ToolsPolicy(workflow="")
+        self._history = History(self._policy)
+        self._lines: list[tuple[int, int, bytes]] = []
+        self._attempts: dict[tuple[str, str, str], tuple[int, bool]] = {}
+        self._sink = sink
+        self._now_ns = now_ns
+        self._guard = Lock()  # tools may run on several threads
+
+    def cross(self, call: Call) -> Answer:
+        """Let the caller run it; what it came to is recorded when it closes."""
+        opened = self._opened(call)
+        return Answer(live=True, close=lambda closing: self._close(opened, closing))
+
+    def envelope(
+        self, *, trace_id: str, source: str, workflow: str, run_input: RunInput, disposition: Disposition, pins: Pins | None = None,
+        grades: Mapping[str, Grade] | None = None, conversation_id: str | None = None,
+    ) -> Envelope:  # fmt: skip
+        """The sealed envelope of everything recorded so far, crossings in order of (seq, sub)."""
+        crossings = tuple(crossing_of(line) for _, _, line in sorted(self._lines))
+        return sealed(
+            Envelope(
+                trace_id=trace_id, source=source, workflow=workflow, conversation_id=conversation_id, input=run_input,
+                pins=pins or Pins(), grades=dict(grades or {}), disposition=disposition, crossings=crossings,
+            )
+        )  # fmt: skip
+
+    def _opened(self, call: Call) -> Crossing:
+        with self._guard:
+            key, state, attempt = "", "", 1
+            effect = call.effect
+            if call.kind is Kind.TOOL:
+                effect = self._policy.effect(call.name, call.effect)
+                key = self._policy.key(call.name, call.seen, call.declared.schema if call.declared else None)
+                self._history.begin(call.scope, call.group)
+                state = self._history.state(call.name)
+                attempt = self._attempt(call, key)
+            elif call.kind is Kind.MODEL:
+                key = digest(call.seen)
+        opened = Crossing(
+            seq=call.seq, sub=call.sub, kind=call.kind, name=call.name, scope=call.scope, group=call.group, at=call.at, attempt=attempt,
+            effect=effect, proposed=call.proposed, seen=call.seen, blocked_by=call.blocked_by, key=key, state=state, start_ns=self._now_ns(),
+        )  # fmt: skip
+        # A line is a snapshot: the agent may change its arguments after the call.
+        return crossing_of(crossing_line(opened))
+
+    def _attempt(self, call: Call, key: str) -> int:
+        number, failed = self._attempts.get((call.scope, call.name, key), (0, False))
+        number = number + 1 if failed else 1
+        self._attempts[call.scope, call.name, key] = (number, False)
+        return number
+
+    def _close(self, opened: Crossing, closing: Closing) -> None:
+        error = error_record(closing.error, self._policy.of(opened.name).definite_errors) if closing.error else None
+        closed = msgspec.structs.replace(opened, raw=closing.raw, shown=closing.shown, error=error, end_ns=self._now_ns())
+        line = crossing_line(closed)
+        with self._guard:
+            if opened.kind is Kind.TOOL:
+                self._enter(closed)
+            self._lines.append((closed.seq, closed.sub, line))
+            if self._sink is not None:
+                self._sink.write(line)
+
+    def _enter(self, closed: Crossing) -> None:
+        place = (closed.scope, closed.name, closed.key)
+        self._attempts[place] = (closed.attempt, closed.error is not None)
+        if closed.effect is Effect.WRITE and effective(closed, self._policy):
+            self._history.enter(closed.scope, closed.name, closed.key)
+
+
+def record(sink: Sink | None = None, *, policy: ToolsPolicy | None = None) -> Recorder:
+    """A recording backend: `Boundary(record(file))`."""
+    return Recorder(sink=sink, policy=policy)
+
+
+def run(agent: Callable[[Any], Any], user: object) -> Disposition:
+    """Run an agent to its end; what it raised is part of how it ended."""
+    try:
+        return Disposition(output=agent(user))
+    except Exception as raised:  # whatever the agent's own code raises
+        return Disposition(ended=False, output=UNSET, error=error_record(raised, ()))
+
+
+def error_record(raised: BaseException, definite: tuple[str, ...]) -> ErrorRecord:
+    """The record of an exception. Its type is its own `code` or `type` attribute if it has one, else the class name; definite when the policy lists it."""
+    if isinstance(raised, Blocked):
+        return ErrorRecord(cls="twiceshy.Blocked", type="blocked", message=str(raised), definite=True)
+    kind = type(raised)
+    code = getattr(raised, "code", None) or getattr(raised, "type", None) or _TYPES.get(kind.__name__, kind.__name__)
+    own = bool(getattr(raised, "definite", False))
+    return ErrorRecord(cls=f"{kind.__module__}.{kind.__qualname__}", type=str(code), message=str(raised), definite=own or str(code) in definite)
+
+
+# The closed base vocabulary of formats.md §7, for Python's own exceptions.
+_TYPES = {"TimeoutError": "timeout", "PermissionError": "permission", "FileNotFoundError": "file_not_found", "IsADirectoryError": "is_a_directory", "UnicodeDecodeError": "unicode_decode"}  # fmt: skip

@@ -1,0 +1,93 @@
+"""What one replayed run came to: every crossing with what the replay did at it, the first divergence, and how the run ended. Data only."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, Literal
+
+from msgspec import UNSET, UnsetType
+
+from twiceshy.encoding import crossing_line, record_line
+from twiceshy.envelope import Crossing, Disposition, Record
+from twiceshy.identity import canonical
+from twiceshy.outcome import AnsweredBy, BoundaryState, Divergence
+
+
+class FieldDiff(Record, kw_only=True):
+    """One leaf in which a call differs from a recording; UNSET is "not there"."""
+
+    path: str
+    recorded: Any | UnsetType = UNSET
+    got: Any | UnsetType = UNSET
+
+
+class Near(Record, kw_only=True):
+    """A recorded crossing that was near, and why it was not served."""
+
+    place: str
+    reason: Literal["already served", "other writes came before it", "other arguments", "other scope", "an error", "not proposed here"]
+    fields: list[FieldDiff] = []
+
+
+class Diverged(Record, kw_only=True):
+    """The first divergence of a run: what was asked, where, and the nearest recordings with the reason each was refused."""
+
+    kind: Divergence
+    place: str
+    boundary: str
+    """`tool:list_open_slots`"""
+    detail: str = ""
+    asked: Any | UnsetType = UNSET
+    nearest: list[Near] = []
+
+
+class Played(Record, kw_only=True):
+    """One crossing of a replayed run. Grain: (seq, sub)."""
+
+    crossing: Crossing
+    boundary: BoundaryState
+    answered_by: AnsweredBy | None = None
+    matched: str | None = None
+    """The place of the recorded crossing whose answer was served."""
+    stale: bool = False
+    """A frozen model output served after something shown had already differed from the record."""
+    drift: Literal["template", "messages"] | None = None
+    """How a frozen model's request differs from the recorded one."""
+    idempotency_key: Any = None
+    exercised: bool = True
+    """Whether candidate code ran here."""
+
+    @property
+    def intent(self) -> bool:
+        """Whether this is a write that was intercepted."""
+        return self.boundary is BoundaryState.INTERCEPTED
+
+
+class Transcript(Record, kw_only=True):
+    """One trial of one case, as the parent process saw it.
+
+    played: crossings in order of (seq, sub). disposition: None when the run never returned (see `crash`). fault: our own failure, which makes the outcome ERROR.
+    """
+
+    played: list[Played] = []
+    divergence: Diverged | None = None
+    disposition: Disposition | None = None
+    crash: Literal["crashed", "cpu", "wall", "memory", "output"] | None = None
+    fault: str | None = None
+
+    @property
+    def digest(self) -> str:
+        """The sha256 of everything in the transcript, in (group, scope, key, seq, sub) order: what bit-stability is defined on."""
+        total = hashlib.sha256()
+        for played in sorted(self.played, key=_in_order):
+            total.update(crossing_line(played.crossing))
+            total.update(canonical([played.boundary, played.answered_by, played.matched, played.stale, played.drift]))
+        for rest in (self.divergence, self.disposition):
+            total.update(record_line(rest) if rest is not None else b"-")
+        total.update(canonical([self.crash, self.fault]))
+        return total.hexdigest()
+
+
+def _in_order(played: Played) -> tuple[int, str, str, int, int]:
+    crossing = played.crossing
+    return (crossing.group or 0, crossing.scope, crossing.key, crossing.seq, crossing.sub)
