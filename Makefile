@@ -1,7 +1,8 @@
 # Every verb but `setup` makes what it needs first; nothing but Python 3.11 and make is expected.
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
-SHELL := /bin/bash
+# lint before test, also under -j
+.NOTPARALLEL:
 
 # python3.11 where it runs, else a python3 that is new enough (a pyenv shim may exist and still refuse to run).
 PYTHON ?= $(shell for p in python3.11 python3; do \
@@ -14,8 +15,7 @@ CODE := $(wildcard src tasks flows dashboards examples benchmarks)
 .PHONY: help setup lint test check lock
 
 help: ## print this list
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | \
-		while IFS=$$'\t' read -r verb text; do printf '  make %-8s %s\n' "$$verb" "$$text"; done
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(READY) ## make .venv from the hash-pinned requirements
 
@@ -43,7 +43,7 @@ lock: $(READY) ## resolve the dependencies again (UPGRADE=1 takes the newest)
 # sync takes out what the lock no longer names (all but pip), so a .venv never remembers an older lock.
 $(READY): requirements/uv.txt requirements/all.txt pyproject.toml
 	@test -n "$(PYTHON)" || { echo "make: no Python 3.11 or newer found; install it, or name one: make PYTHON=/path/to/python3.11 setup"; exit 1; }
-	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@test -x $(BIN)/pip || $(PYTHON) -m venv --clear .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/uv.txt
 	$(BIN)/uv pip sync --quiet --python $(BIN)/python --require-hashes requirements/all.txt requirements/uv.txt
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .

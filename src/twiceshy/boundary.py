@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     Steps = Generator[Callable[[], Any], Any, Any]
 
 
-class Blocked(Exception):  # noqa: N818 - a verdict of the agent's own guard, not an error of ours
+class Blocked(Exception):
     """Raised in the agent when its guard refuses a call; the call never reached the boundary."""
 
     def __init__(self, guard: str, reason: str) -> None:
@@ -181,7 +181,7 @@ class Boundary:
 
     def now(self) -> datetime:
         """The time, with its zone: the real one live, the pinned and advancing one in a replay. Write this one into the prompt."""
-        moment = self._ambient(Kind.CLOCK, "now", lambda: datetime.now(UTC))
+        moment = self._ambient(Kind.CLOCK, "now", lambda: datetime.now(UTC))  # noqa: TID251 - what a live run reads is recorded
         return moment if isinstance(moment, datetime) else datetime.fromisoformat(str(moment))
 
     def sleep(self, seconds: float) -> None:
@@ -207,10 +207,12 @@ class Boundary:
         step = _STEP.get()
         return self._numbers.last if step is None else step
 
-    def _call(self, kind: Kind, name: str, seq: int, **rest: Any) -> Call:  # noqa: ANN401 - fields of Call
-        return Call(kind=kind, name=name, seq=seq, sub=self._numbers.sub(seq), scope=self._scope, group=self._group, **rest)
+    def _call(self, kind: Kind, name: str, seq: int, **rest: Any) -> Call:
+        return Call(
+            kind=kind, name=name, seq=seq, sub=self._numbers.sub(seq), scope=self._scope, group=self._group, **rest
+        )
 
-    def _ambient(self, kind: Kind, name: str, fn: Callable[[], Any], *, seen: object = UNSET) -> Any:  # noqa: ANN401 - what was drawn
+    def _ambient(self, kind: Kind, name: str, fn: Callable[[], Any], *, seen: object = UNSET) -> Any:
         answer = self._backend.cross(self._call(kind, name, self._inside(), seen=seen))
         drawn = fn() if answer.live else answer.value
         answer.close(Closing(raw=drawn))
@@ -254,7 +256,9 @@ class Boundary:
             shown = yield from self._code_steps(code, copy.deepcopy(shown), seq)
         return shown
 
-    def _refusal(self, tool: str, seen: dict[str, Any], seq: int) -> Generator[Callable[[], Any], Any, tuple[str | None, str | None]]:
+    def _refusal(
+        self, tool: str, seen: dict[str, Any], seq: int
+    ) -> Generator[Callable[[], Any], Any, tuple[str | None, str | None]]:
         for code in self._sitting(Kind.GUARD, f"before:{tool}"):
             verdict = yield from self._code_steps(code, copy.deepcopy(seen), seq)
             if verdict["blocked"]:
@@ -334,12 +338,12 @@ def _defaults(fn: Callable[..., Any] | None) -> dict[str, Any]:
 def _wrapped(fn: Callable[..., Any] | None, steps: Callable[..., Steps]) -> Callable[..., Any]:
     if fn is not None and inspect.iscoroutinefunction(fn):
 
-        async def crossing_async(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the wrapped function's own types
+        async def crossing_async(*args: Any, **kwargs: Any) -> Any:
             return await drive_async(steps(*args, **kwargs))
 
         return crossing_async
 
-    def crossing(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the wrapped function's own types
+    def crossing(*args: Any, **kwargs: Any) -> Any:
         return drive(steps(*args, **kwargs))
 
     return crossing

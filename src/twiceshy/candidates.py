@@ -31,7 +31,9 @@ class Candidate:
     warm: bool = True
 
 
-def candidate(*, workflow: str, versions: Mapping[str, str] | None = None, warm: bool = True) -> Callable[[Factory], Factory]:
+def candidate(
+    *, workflow: str, versions: Mapping[str, str] | None = None, warm: bool = True
+) -> Callable[[Factory], Factory]:
     """Mark a factory `build(boundary) -> agent` as a candidate of a workflow.
 
     versions: layer name (model, prompt, harness, ...) -> version. `warm=False` asks for a fresh process a trial: for code that reads clock or chance at import.
@@ -56,7 +58,9 @@ def load(spec: str) -> tuple[Factory, Candidate]:
     factory = getattr(module, attribute, None)
     known = [name for name, value in vars(module).items() if hasattr(value, _MARK)]
     if not callable(factory):
-        raise CandidateError.not_importable(spec, f"module {module_name!r} has no {attribute!r}. {nearest(attribute, known)}")
+        raise CandidateError.not_importable(
+            spec, f"module {module_name!r} has no {attribute!r}. {nearest(attribute, known)}"
+        )
     said = getattr(factory, _MARK, None)
     if not isinstance(said, Candidate):
         raise CandidateError.not_importable(spec, "the factory is not marked with @twiceshy.candidate(workflow=...)")
@@ -77,7 +81,10 @@ def layers(factory: Factory, said: Candidate) -> Versions:
     """
     boundary = Boundary(_Refusing())
     agent = factory(boundary)
-    named = {name: LayerVersion(name=name, version=version, digest=digest(version)) for name, version in said.versions.items()}
+    named = {
+        name: LayerVersion(name=name, version=version, digest=digest(version))
+        for name, version in said.versions.items()
+    }
     prompts = {model.name: model.prompt for model in boundary.models.values() if model.prompt is not None}
     code = {f"{code.kind}:{code.name}@{code.at}": _source(code.fn) for code in boundary.code}
     routing = {name: text for name, text in code.items() if name.startswith(Kind.ROUTER)}
@@ -85,7 +92,10 @@ def layers(factory: Factory, said: Candidate) -> Versions:
     return Versions(
         model=named.get("model") or _layer("model", models),
         prompt=named.get("prompt") or _layer("prompt", prompts),
-        tools={tool.name: _layer(tool.name, {"schema": tool.schema} if tool.schema else {}) for tool in boundary.tools.values()},
+        tools={
+            tool.name: _layer(tool.name, {"schema": tool.schema} if tool.schema else {})
+            for tool in boundary.tools.values()
+        },
         routing=named.get("routing") or _layer("routing", routing),
         memory=named.get("memory", LayerVersion()),
         skills=named.get("skills", LayerVersion()),

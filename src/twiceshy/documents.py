@@ -52,10 +52,12 @@ class Document:
             return error.at(self.path, f"{text} at {path}", line=self.line(path))
         name = unknown["name"]
         known = sorted(_field_names(shape))
-        return error.at(self.path, f"unknown key {name!r} at {path}.", line=self.line(f"{path}.{name}"), hint=nearest(name, known))
+        return error.at(
+            self.path, f"unknown key {name!r} at {path}.", line=self.line(f"{path}.{name}"), hint=nearest(name, known)
+        )
 
-    def _parsed(self) -> Any:  # noqa: ANN401 - any YAML value
-        import yaml  # noqa: PLC0415 - 37 ms, and `--help` needs none of it
+    def _parsed(self) -> Any:
+        import yaml
 
         try:
             text = self.path.read_text(encoding="utf-8")
@@ -71,8 +73,8 @@ class Document:
             raise FormatError.at(self.path, "the file is empty.")
         return self._built(node, "$")
 
-    def _built(self, node: yaml.Node, path: str) -> Any:  # noqa: ANN401 - any YAML value
-        import yaml  # noqa: PLC0415
+    def _built(self, node: yaml.Node, path: str) -> Any:
+        import yaml
 
         self.lines[path] = node.start_mark.line + 1
         if isinstance(node, yaml.MappingNode):
@@ -98,9 +100,9 @@ def read(path: Path, shape: type[T], *, error: type[InputError] = FormatError) -
     return Document(path).into(shape, error=error)
 
 
-def _scalar(node: yaml.Node) -> Any:  # noqa: ANN401 - any YAML scalar
+def _scalar(node: yaml.Node) -> Any:
     """YAML 1.2 in spirit: only true and false are booleans, and a date stays the text that was written."""
-    import yaml  # noqa: PLC0415
+    import yaml
 
     if node.tag == "tag:yaml.org,2002:timestamp":
         return node.value
@@ -123,6 +125,8 @@ def _field_names(shape: type) -> set[str]:
         fields = getattr(info, "fields", ())
         names |= {field.encode_name for field in fields}
         pending += [field.type for field in fields]
-        pending += [inner for inner in (getattr(info, name, None) for name in ("item_type", "value_type")) if inner is not None]
+        pending += [
+            inner for inner in (getattr(info, name, None) for name in ("item_type", "value_type")) if inner is not None
+        ]
         pending += getattr(info, "types", ())
     return names

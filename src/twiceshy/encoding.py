@@ -31,7 +31,9 @@ _TAG = b'"$'
 
 def crossing_line(crossing: Crossing) -> bytes:
     """One crossing as a line without its newline. Raises Unrecordable for a value that has no stored form."""
-    stored = {side: tagged(value) for side in _SIDES if (value := getattr(crossing, side)) is not UNSET and value is not None}
+    stored = {
+        side: tagged(value) for side in _SIDES if (value := getattr(crossing, side)) is not UNSET and value is not None
+    }
     return _encode(msgspec.structs.replace(crossing, **stored) if stored else crossing)
 
 
@@ -94,7 +96,12 @@ def _header(line: bytes, where: object) -> Envelope:
         raise FormatError.at(where, f"not JSON: {broken}.", line=1) from None
     version = found.get("format") if isinstance(found, dict) else None
     if version != FORMAT:
-        raise FormatError.unknown(where, version, known=FORMAT, upgrade="Install the twiceshy release that wrote it, or record the case again.")
+        raise FormatError.unknown(
+            where,
+            version,
+            known=FORMAT,
+            upgrade="Install the twiceshy release that wrote it, or record the case again.",
+        )
     try:
         return record_of(line, Envelope)
     except msgspec.MsgspecError as broken:
@@ -116,7 +123,7 @@ def _digest(content: Iterable[bytes]) -> str:
     return total.hexdigest()
 
 
-def _plain(value: Any) -> Any:  # noqa: ANN401 - a record, or a value inside one
+def _plain(value: Any) -> Any:
     """Records as objects, the values in them tagged; what is unknown is left out."""
     if isinstance(value, msgspec.Struct):
         held = ((field.encode_name, getattr(value, field.name)) for field in msgspec.structs.fields(value))

@@ -79,7 +79,10 @@ def effective(crossing: Crossing, policy: ToolsPolicy) -> bool:
 
     A timeout, a reset, a 5xx or an unknown error is ambiguous and counts as effective.
     """
-    if crossing.kind not in (Kind.TOOL, Kind.MEMORY) or policy.effect(crossing.name, crossing.effect) is not Effect.WRITE:
+    if (
+        crossing.kind not in (Kind.TOOL, Kind.MEMORY)
+        or policy.effect(crossing.name, crossing.effect) is not Effect.WRITE
+    ):
         return False
     if crossing.blocked_by is not None:
         return False

@@ -21,7 +21,7 @@ def parse(path: str) -> tuple[str, ...]:
     return parts
 
 
-def edited(value: Any, parts: tuple[str, ...], edit: Callable[[Any], Any]) -> Any:  # noqa: ANN401 - any JSON value
+def edited(value: Any, parts: tuple[str, ...], edit: Callable[[Any], Any]) -> Any:
     """The value with `edit` applied wherever the path leads; an edit that returns UNSET removes the place. The input is not touched."""
     if not parts:
         return edit(value)
@@ -43,7 +43,7 @@ def edited(value: Any, parts: tuple[str, ...], edit: Callable[[Any], Any]) -> An
     return copy
 
 
-def found(value: Any, parts: tuple[str, ...]) -> Iterator[Any]:  # noqa: ANN401 - any JSON value
+def found(value: Any, parts: tuple[str, ...]) -> Iterator[Any]:
     """Every value the path leads to, in order."""
     if not parts:
         yield value
@@ -55,7 +55,7 @@ def found(value: Any, parts: tuple[str, ...]) -> Iterator[Any]:  # noqa: ANN401 
             yield from found(value[name], parts[1:])
 
 
-def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:  # noqa: ANN401 - any JSON value
+def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     """(path, leaf) for every leaf, indices kept; an empty object or list is a leaf."""
     if isinstance(value, dict) and value:
         for name, item in value.items():

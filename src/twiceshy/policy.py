@@ -77,12 +77,12 @@ class ToolsPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             return listed.effect
         return declared or Effect.WRITE
 
-    def key(self, name: str, asked: Any, schema: Mapping[str, Any] | None = None) -> str:  # noqa: ANN401 - any arguments
+    def key(self, name: str, asked: Any, schema: Mapping[str, Any] | None = None) -> str:
         """The key of a call under this policy. schema: the caller's own, from which defaults are filled."""
         listed = self.tools.get(name)
         return identity.key(name, asked if listed is None else identified(listed, asked, schema))
 
-    def idempotency_key(self, name: str, asked: Any) -> Any:  # noqa: ANN401 - any JSON value
+    def idempotency_key(self, name: str, asked: Any) -> Any:
         """The value at the tool's declared idempotency path, or None."""
         path = self.of(name).idempotency_key
         return next(paths.found(asked, paths.parse(path)), None) if path else None
@@ -103,7 +103,7 @@ def load(path: Path, *, known_tools: Collection[str] | None = None) -> ToolsPoli
     return policy
 
 
-def identified(tool: ToolPolicy, asked: Any, schema: Mapping[str, Any] | None = None) -> Any:  # noqa: ANN401 - any arguments
+def identified(tool: ToolPolicy, asked: Any, schema: Mapping[str, Any] | None = None) -> Any:
     """The arguments as they are compared: defaults filled, volatile paths dropped, the listed paths folded. Nothing else changes."""
     filled = _filled(tool, asked, schema if schema is not None else tool.schema) if tool.defaults else asked
     for parts, edit in _edits(tool.volatile, tool.unordered, tool.instants, tool.fold):
@@ -119,7 +119,7 @@ def _edits(
     return tuple((paths.parse(path), edit) for listed, edit in groups for path in listed)
 
 
-def _filled(tool: ToolPolicy, asked: Any, schema: Mapping[str, Any] | None) -> Any:  # noqa: ANN401 - any arguments
+def _filled(tool: ToolPolicy, asked: Any, schema: Mapping[str, Any] | None) -> Any:
     if not isinstance(asked, dict) or schema is None:
         return asked
     filled = dict(asked)
@@ -137,15 +137,15 @@ def _removed(_: object) -> UnsetType:
     return UNSET
 
 
-def _sorted(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+def _sorted(value: Any) -> Any:
     return sorted(value, key=identity.canonical) if isinstance(value, list) else value
 
 
-def _folded(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+def _folded(value: Any) -> Any:
     return " ".join(unicodedata.normalize("NFC", value).casefold().split()) if isinstance(value, str) else value
 
 
-def _instant(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+def _instant(value: Any) -> Any:
     """ISO 8601 text with a zone as the instant it names; anything else (no zone, no date: July 32) stays what it is."""
     if not isinstance(value, str):
         return value

@@ -56,7 +56,9 @@ class Recorder:
     policy: effects, keys and resources of the tools; without one every undeclared tool is a write. now_ns: the clock of start and end times, ns since the epoch.
     """
 
-    def __init__(self, *, policy: ToolsPolicy | None = None, sink: Sink | None = None, now_ns: Callable[[], int] = time.time_ns) -> None:
+    def __init__(
+        self, *, policy: ToolsPolicy | None = None, sink: Sink | None = None, now_ns: Callable[[], int] = time.time_ns
+    ) -> None:
         self._policy = policy or ToolsPolicy(workflow="")
         self._history = History(self._policy)
         self._lines: list[tuple[int, int, bytes]] = []
@@ -110,7 +112,9 @@ class Recorder:
 
     def _close(self, opened: Crossing, closing: Closing) -> None:
         error = error_record(closing.error, self._policy.of(opened.name).definite_errors) if closing.error else None
-        closed = msgspec.structs.replace(opened, raw=closing.raw, shown=closing.shown, error=error, end_ns=self._now_ns())
+        closed = msgspec.structs.replace(
+            opened, raw=closing.raw, shown=closing.shown, error=error, end_ns=self._now_ns()
+        )
         line = crossing_line(closed)
         with self._guard:
             if opened.kind is Kind.TOOL:
@@ -135,7 +139,7 @@ def run(agent: Callable[[Any], Any], user: object) -> Disposition:
     """Run an agent to its end; what it raised is part of how it ended."""
     try:
         return Disposition(output=agent(user))
-    except Exception as raised:  # whatever the agent's own code raises
+    except Exception as raised:  # noqa: BLE001 - whatever the agent's own code raises
         return Disposition(ended=False, output=UNSET, error=error_record(raised, ()))
 
 
@@ -146,7 +150,12 @@ def error_record(raised: BaseException, definite: tuple[str, ...]) -> ErrorRecor
     kind = type(raised)
     code = getattr(raised, "code", None) or getattr(raised, "type", None) or _TYPES.get(kind.__name__, kind.__name__)
     own = bool(getattr(raised, "definite", False))
-    return ErrorRecord(cls=f"{kind.__module__}.{kind.__qualname__}", type=str(code), message=str(raised), definite=own or str(code) in definite)
+    return ErrorRecord(
+        cls=f"{kind.__module__}.{kind.__qualname__}",
+        type=str(code),
+        message=str(raised),
+        definite=own or str(code) in definite,
+    )
 
 
 # The closed base vocabulary of formats.md §7, for Python's own exceptions.

@@ -33,7 +33,7 @@ class Numbering:
             return self._subs[seq]
 
 
-def drive(steps: Steps) -> Any:  # noqa: ANN401 - whatever the steps return
+def drive(steps: Steps) -> Any:
     """Run the steps with plain calls; an exception of a call is thrown back into them."""
     try:
         ask = next(steps)
@@ -48,7 +48,7 @@ def drive(steps: Steps) -> Any:  # noqa: ANN401 - whatever the steps return
         return ended.value
 
 
-async def drive_async(steps: Steps) -> Any:  # noqa: ANN401 - whatever the steps return
+async def drive_async(steps: Steps) -> Any:
     """`drive`, awaiting whatever a call returns that can be awaited; plain hooks and guards may stand among async ones."""
     try:
         ask = next(steps)

@@ -13,7 +13,7 @@ from twiceshy.identity import canonical
 from twiceshy.outcome import AnsweredBy, BoundaryState, Divergence
 
 
-class FieldDiff(Record, kw_only=True):
+class FieldDiff(Record, frozen=True, kw_only=True):
     """One leaf in which a call differs from a recording; UNSET is "not there"."""
 
     path: str
@@ -21,15 +21,22 @@ class FieldDiff(Record, kw_only=True):
     got: Any | UnsetType = UNSET
 
 
-class Near(Record, kw_only=True):
+class Near(Record, frozen=True, kw_only=True):
     """A recorded crossing that was near, and why it was not served."""
 
     place: str
-    reason: Literal["already served", "other writes came before it", "other arguments", "other scope", "an error", "not proposed here"]
+    reason: Literal[
+        "already served",
+        "other writes came before it",
+        "other arguments",
+        "other scope",
+        "an error",
+        "not proposed here",
+    ]
     fields: list[FieldDiff] = []
 
 
-class Diverged(Record, kw_only=True):
+class Diverged(Record, frozen=True, kw_only=True):
     """The first divergence of a run: what was asked, where, and the nearest recordings with the reason each was refused."""
 
     kind: Divergence
@@ -41,7 +48,7 @@ class Diverged(Record, kw_only=True):
     nearest: list[Near] = []
 
 
-class Played(Record, kw_only=True):
+class Played(Record, frozen=True, kw_only=True):
     """One crossing of a replayed run. Grain: (seq, sub)."""
 
     crossing: Crossing
@@ -63,7 +70,7 @@ class Played(Record, kw_only=True):
         return self.boundary is BoundaryState.INTERCEPTED
 
 
-class Transcript(Record, kw_only=True):
+class Transcript(Record, frozen=True, kw_only=True):
     """One trial of one case, as the parent process saw it.
 
     played: crossings in order of (seq, sub). disposition: None when the run never returned (see `crash`). fault: our own failure, which makes the outcome ERROR.
