@@ -62,6 +62,8 @@ class Call:
     blocked_by: str | None = None
     reason: str | None = None
     declared: Declared | None = None
+    hooked: frozenset[str] = frozenset()
+    """Where live hooks sit on this tool: `before`, `after`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,7 +240,7 @@ class Boundary:
         answer = self._backend.cross(
             Call(
                 kind=Kind.TOOL, name=declared.name, seq=seq, scope=self._scope, group=group, effect=declared.effect,
-                proposed=proposed, seen=seen, blocked_by=guard, reason=reason, declared=declared,
+                proposed=proposed, seen=seen, blocked_by=guard, reason=reason, declared=declared, hooked=self._hooked(declared.name),
             )
         )  # fmt: skip
         if guard is not None:
@@ -264,6 +266,10 @@ class Boundary:
             if verdict["blocked"]:
                 return code.name, verdict["reason"]
         return None, None
+
+    def _hooked(self, tool: str) -> frozenset[str]:
+        sides = (code.at.partition(":") for code in self.code if code.kind is Kind.HOOK and code.at)
+        return frozenset(side for side, _, target in sides if target == tool)
 
     def _sitting(self, kind: Kind, at: str) -> Sequence[Code]:
         return [code for code in self.code if code.kind is kind and code.at == at]

@@ -74,6 +74,22 @@ class History:
         return touched is None or resources is None or not set(touched).isdisjoint(resources)
 
 
+class Attempts:
+    """Counts attempts: the same (scope, name, key) again after an error answer is the next attempt; otherwise it is a call of its own."""
+
+    def __init__(self) -> None:
+        self._last: dict[tuple[str, str, str], tuple[int, bool]] = {}
+
+    def next(self, scope: str, name: str, key: str) -> int:
+        """The number of the attempt that is asked for now, from 1."""
+        number, failed = self._last.get((scope, name, key), (0, False))
+        return number + 1 if failed else 1
+
+    def answered(self, crossing: Crossing) -> None:
+        """Say how an attempt ended."""
+        self._last[crossing.scope, crossing.name, crossing.key] = (crossing.attempt, crossing.error is not None)
+
+
 def effective(crossing: Crossing, policy: ToolsPolicy) -> bool:
     """Whether a crossing changed the world or may have: a write that was neither blocked nor answered with a definite error.
 

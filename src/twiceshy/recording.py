@@ -22,7 +22,7 @@ from twiceshy.envelope import (
     Pins,
     RunInput,
 )
-from twiceshy.history import History, effective
+from twiceshy.history import Attempts, History, effective
 from twiceshy.identity import digest
 from twiceshy.policy import ToolsPolicy
 
@@ -62,7 +62,7 @@ class Recorder:
         self._policy = policy or ToolsPolicy(workflow="")
         self._history = History(self._policy)
         self._lines: list[tuple[int, int, bytes]] = []
-        self._attempts: dict[tuple[str, str, str], tuple[int, bool]] = {}
+        self._attempts = Attempts()
         self._sink = sink
         self._now_ns = now_ns
         self._guard = Lock()  # tools may run on several threads
@@ -94,7 +94,7 @@ class Recorder:
                 key = self._policy.key(call.name, call.seen, call.declared.schema if call.declared else None)
                 self._history.begin(call.scope, call.group)
                 state = self._history.state(call.name)
-                attempt = self._attempt(call, key)
+                attempt = self._attempts.next(call.scope, call.name, key)
             elif call.kind is Kind.MODEL:
                 key = digest(call.seen)
         opened = Crossing(
@@ -103,12 +103,6 @@ class Recorder:
         )  # fmt: skip
         # A line is a snapshot: the agent may change its arguments after the call.
         return crossing_of(crossing_line(opened))
-
-    def _attempt(self, call: Call, key: str) -> int:
-        number, failed = self._attempts.get((call.scope, call.name, key), (0, False))
-        number = number + 1 if failed else 1
-        self._attempts[call.scope, call.name, key] = (number, False)
-        return number
 
     def _close(self, opened: Crossing, closing: Closing) -> None:
         error = error_record(closing.error, self._policy.of(opened.name).definite_errors) if closing.error else None
@@ -124,8 +118,7 @@ class Recorder:
                 self._sink.write(line)
 
     def _enter(self, closed: Crossing) -> None:
-        place = (closed.scope, closed.name, closed.key)
-        self._attempts[place] = (closed.attempt, closed.error is not None)
+        self._attempts.answered(closed)
         if closed.effect is Effect.WRITE and effective(closed, self._policy):
             self._history.enter(closed.scope, closed.name, closed.key)
 

@@ -12,6 +12,9 @@ from twiceshy.envelope import Crossing, Disposition, Record
 from twiceshy.identity import canonical
 from twiceshy.outcome import AnsweredBy, BoundaryState, Divergence
 
+Drift = Literal["template", "messages"]
+"""How a frozen model's request differs from the recorded one."""
+
 
 class FieldDiff(Record, frozen=True, kw_only=True):
     """One leaf in which a call differs from a recording; UNSET is "not there"."""
@@ -58,7 +61,7 @@ class Played(Record, frozen=True, kw_only=True):
     """The place of the recorded crossing whose answer was served."""
     stale: bool = False
     """A frozen model output served after something shown had already differed from the record."""
-    drift: Literal["template", "messages"] | None = None
+    drift: Drift | None = None
     """How a frozen model's request differs from the recorded one."""
     idempotency_key: Any = None
     exercised: bool = True

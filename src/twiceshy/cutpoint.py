@@ -1,0 +1,86 @@
+"""Which boundaries are frozen, live or intercepted in a replay (semantics.md §6)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from twiceshy.envelope import CODE_KINDS, Effect, Kind
+from twiceshy.errors import InputError
+from twiceshy.outcome import BoundaryState, Mode
+
+if TYPE_CHECKING:
+    from twiceshy.boundary import Call
+    from twiceshy.policy import ToolsPolicy
+
+
+class LiveWrite(InputError):
+    """A cut-point that would let a replay execute a write."""
+
+    @classmethod
+    def named(cls, boundary: str) -> LiveWrite:
+        """The boundary, and why it stays intercepted."""
+        return cls(
+            f"--live {boundary}: this tool is a write (or not listed as a read in tools.yaml), and no replay executes a write. "
+            "List it with `effect: read` if it changes nothing."
+        )
+
+
+class UnknownBoundary(InputError):
+    """A name for a boundary that is not `kind:name`."""
+
+    @classmethod
+    def written(cls, text: str) -> UnknownBoundary:
+        """The text as given, with the form it should have."""
+        kinds = ", ".join(kind.value for kind in Kind)
+        return cls(f"{text!r} names no boundary. Write kind:name, as in model:planner; kinds are {kinds}.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CutPoint:
+    """A mode with what it is varied by: boundaries named live, a frozen prefix (steps 1..after), boundaries frozen besides. Names are `kind:name`."""
+
+    mode: Mode = Mode.FULL
+    live: frozenset[str] = frozenset()
+    after: int | None = None
+    freeze: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        """Refuse names that are no boundaries. Raises UnknownBoundary."""
+        for name in self.live | self.freeze:
+            kind, colon, rest = name.partition(":")
+            if not colon or not rest or kind not in set(Kind):
+                raise UnknownBoundary.written(name)
+
+    def refuse_live_writes(self, policy: ToolsPolicy) -> None:
+        """Raise LiveWrite where a boundary named live is a tool that is not a read and not pure."""
+        for name in sorted(self.live):
+            kind, _, tool = name.partition(":")
+            if kind == Kind.TOOL and policy.effect(tool) is Effect.WRITE:
+                raise LiveWrite.named(name)
+
+    def in_prefix(self, seq: int) -> bool:
+        """Whether a step comes from the record, hooks and guards included."""
+        return self.mode is Mode.STUB or (self.after is not None and seq <= self.after)
+
+    def state(self, call: Call, effect: Effect | None) -> BoundaryState:
+        """What a replay does at this passage. A write is intercepted in every mode."""
+        if call.kind is Kind.TOOL and effect is Effect.WRITE:
+            return BoundaryState.INTERCEPTED
+        named = f"{call.kind}:{call.name}"
+        if call.kind in (Kind.CLOCK, Kind.RANDOM) or named in self.freeze or self.in_prefix(call.seq):
+            return BoundaryState.FROZEN
+        if call.kind in CODE_KINDS or named in self.live:
+            return BoundaryState.LIVE
+        if call.kind is Kind.TOOL and effect is Effect.NONE and call.declared is not None and call.declared.fn is not None:
+            return BoundaryState.LIVE
+        return BoundaryState.FROZEN
+
+    @property
+    def label(self) -> str:
+        """How outputs name it: `cut-point --after 3`."""
+        parts = [self.mode.value]
+        parts += [f"--live {name}" for name in sorted(self.live)]
+        parts += [f"--after {self.after}"] if self.after is not None else []
+        parts += [f"--freeze {name}" for name in sorted(self.freeze)]
+        return " ".join(parts)

@@ -1,0 +1,132 @@
+"""The frozen model: recorded outputs served by request digest, else in order, while the request still offers what they rest on (semantics.md §4)."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from msgspec import UNSET
+
+from twiceshy.envelope import Crossing, Kind
+from twiceshy.identity import digest, equal
+from twiceshy.outcome import Divergence
+from twiceshy.transcript import Drift
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A recorded output that may be served, and how the request differs from the one it answered."""
+
+    crossing: Crossing
+    drift: Drift | None
+
+
+@dataclass(frozen=True, slots=True)
+class NoOutput:
+    """Why no recorded output may be served."""
+
+    kind: Divergence
+    detail: str
+
+
+@dataclass(slots=True)
+class _Outputs:
+    """The outputs of one model in one scope, in order, and by the digest of the request each one answered."""
+
+    crossings: list[Crossing] = field(default_factory=list)
+    unserved: dict[str, deque[int]] = field(default_factory=lambda: defaultdict(deque))
+    last: dict[str, int] = field(default_factory=dict)
+    served: set[int] = field(default_factory=set)
+    next: int = 0
+
+    def add(self, crossing: Crossing) -> None:
+        asked = "" if crossing.seen is UNSET else digest(crossing.seen)
+        self.unserved[asked].append(len(self.crossings))
+        self.crossings.append(crossing)
+
+    def take(self, asked: str) -> int | None:
+        """The output recorded for this very request (the next unserved of several, else the last again); else the next unserved one."""
+        queue = self.unserved.get(asked)
+        while queue:
+            at = queue.popleft()
+            if at not in self.served:
+                self.last[asked] = at
+                return at
+        return self.last[asked] if asked in self.last else self._in_order()
+
+    def _in_order(self) -> int | None:
+        while self.next in self.served:
+            self.next += 1
+        return self.next if self.next < len(self.crossings) else None
+
+
+class FrozenModels:
+    """The model outputs of one envelope."""
+
+    def __init__(self, crossings: Iterable[Crossing]) -> None:
+        self._outputs: dict[tuple[str, str], _Outputs] = defaultdict(_Outputs)
+        for crossing in crossings:
+            if crossing.kind is Kind.MODEL and (crossing.raw is not UNSET or crossing.error is not None):
+                self._outputs[crossing.scope, crossing.name].add(crossing)
+
+    def serve(self, scope: str, name: str, request: Any) -> Output | NoOutput:  # noqa: ANN401 - any request
+        """The output for a request, or why there is none (`model_exhausted`, `model_shape`, `proposal_not_offered`)."""
+        outputs = self._outputs[scope, name]
+        at = outputs.take(digest(request))
+        if at is None:
+            return NoOutput(Divergence.MODEL_EXHAUSTED, f"{len(outputs.crossings)} recorded outputs, all served")
+        crossing = outputs.crossings[at]
+        refusal = _refusal(crossing, request)
+        if refusal is None:
+            outputs.served.add(at)
+            return Output(crossing, drift(crossing.seen, request))
+        return refusal
+
+    def first_request(self, scope: str, name: str) -> Any:  # noqa: ANN401 - any request
+        """The first recorded request of this model, or UNSET."""
+        crossings = self._outputs[scope, name].crossings
+        return crossings[0].seen if crossings else UNSET
+
+
+def drift(recorded: Any, request: Any) -> Drift | None:  # noqa: ANN401 - any request
+    """How a request differs from the recorded one: in the prompt template (system text), in the messages, or not at all. An unknown request differs."""
+    if recorded is not UNSET and equal(recorded, request):
+        return None
+    return "messages" if recorded is not UNSET and equal(_system(recorded), _system(request)) else "template"
+
+
+def proposals(output: Any) -> Iterator[dict[str, Any]]:  # noqa: ANN401 - any output
+    """The tool calls that a model output proposes, in order: {"name", "arguments", ...}."""
+    for part in output.get("parts", ()) if isinstance(output, dict) else ():
+        if isinstance(part, dict) and part.get("type") == "tool_call":
+            yield part
+
+
+def _refusal(crossing: Crossing, request: Any) -> NoOutput | None:  # noqa: ANN401 - any request
+    if not isinstance(request, dict):
+        return None
+    if isinstance(crossing.seen, dict):
+        for part in ("tools", "output_format"):
+            if part in crossing.seen and not equal(crossing.seen[part], request.get(part)):
+                return NoOutput(Divergence.MODEL_SHAPE, f"the request's {part} differ from the recorded ones")
+    if "tools" in request:
+        offered = {tool.get("name") for tool in request["tools"] or () if isinstance(tool, dict)}
+        missing = sorted({str(part.get("name")) for part in proposals(crossing.raw)} - offered)
+        if missing:
+            return NoOutput(Divergence.PROPOSAL_NOT_OFFERED, f"{', '.join(missing)} not offered")
+    return None
+
+
+def _system(request: Any) -> Any:  # noqa: ANN401 - any request
+    """The prompt template's part of a request: its system text and system messages."""
+    if not isinstance(request, dict):
+        return None
+    messages = request.get("messages")
+    listed = messages if isinstance(messages, list) else []
+    return [request.get("system"), [message for message in listed if isinstance(message, dict) and message.get("role") == "system"]]

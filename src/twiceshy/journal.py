@@ -1,0 +1,115 @@
+"""The journal of a replayed run: a line before each answer, a line as each passage closes, one where the run diverges, one where it ends.
+
+The candidate's process writes it into the parent's pipe; the parent reads it back as a transcript. What was written stays written whatever the candidate does next.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+from msgspec import UNSET
+
+from twiceshy.encoding import crossing_line, crossing_of, record_line, record_of
+from twiceshy.envelope import Crossing, Disposition, Record
+from twiceshy.outcome import AnsweredBy, BoundaryState
+from twiceshy.transcript import Diverged, Drift, Played, Transcript
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from twiceshy.boundary import Closing
+    from twiceshy.envelope import ErrorRecord
+
+
+class Line(Protocol):
+    """Where a journal goes: one call a line, without its newline, kept before the call returns."""
+
+    def __call__(self, line: bytes, /) -> object:
+        """Keep one line."""
+        ...
+
+
+class _Ahead(Record, kw_only=True, omit_defaults=True):
+    boundary: BoundaryState
+    answered_by: AnsweredBy | None = None
+    matched: str | None = None
+    stale: bool = False
+    drift: Drift | None = None
+    idempotency_key: msgspec.Raw | None = None
+    exercised: bool = True
+
+
+_encode = msgspec.json.Encoder(order="deterministic").encode
+_note = msgspec.json.Decoder(_Ahead).decode
+
+
+class Journal:
+    """Writes the lines: `A` ahead of an answer, `C` as it closes, `D` at a divergence, `E` at the end."""
+
+    def __init__(self, keep: Line) -> None:
+        self._keep = keep
+
+    def ahead(self, played: Played) -> None:
+        """A crossing and what will be answered, before the answer returns."""
+        key = None if played.idempotency_key is None else msgspec.Raw(msgspec.json.encode(played.idempotency_key))
+        note = _Ahead(
+            boundary=played.boundary, answered_by=played.answered_by, matched=played.matched, stale=played.stale,
+            drift=played.drift, idempotency_key=key, exercised=played.exercised,
+        )  # fmt: skip
+        self._keep(b"A\t" + _encode(note) + b"\t" + crossing_line(played.crossing))
+
+    def closed(self, crossing: Crossing, closing: Closing, error: ErrorRecord | None) -> None:
+        """How the passage ended: only what is new."""
+        after = Crossing(
+            seq=crossing.seq, sub=crossing.sub, kind=crossing.kind, name=crossing.name, raw=closing.raw, shown=closing.shown, error=error
+        )
+        self._keep(b"C\t" + crossing_line(after))
+
+    def diverged(self, divergence: Diverged) -> None:
+        """The first divergence; nothing may follow it."""
+        self._keep(b"D\t" + record_line(divergence))
+
+    def ended(self, disposition: Disposition) -> None:
+        """The run returned or raised."""
+        self._keep(b"E\t" + record_line(disposition))
+
+
+def transcript_of(lines: Iterable[bytes]) -> Transcript:
+    """The transcript that a journal's lines tell. Stops at the first divergence; a line cut short by a crash is left out, as is all after it."""
+    open_steps: dict[tuple[int, int], Played] = {}
+    divergence: Diverged | None = None
+    disposition: Disposition | None = None
+    for line in lines:
+        mark, _, content = line.partition(b"\t")
+        try:
+            if mark == b"A":
+                _open(open_steps, content)
+            elif mark == b"C":
+                _close(open_steps, crossing_of(content))
+            elif mark == b"E":
+                disposition = record_of(content, Disposition)
+            elif mark == b"D":
+                divergence = record_of(content, Diverged)
+                break
+        except msgspec.MsgspecError:
+            break
+    played = [open_steps[place] for place in sorted(open_steps)]
+    return Transcript(played=played, divergence=divergence, disposition=disposition)
+
+
+def _open(steps: dict[tuple[int, int], Played], content: bytes) -> None:
+    written, _, line = content.partition(b"\t")
+    note, crossing = _note(written), crossing_of(line)
+    key = None if note.idempotency_key is None else msgspec.json.decode(note.idempotency_key)
+    steps[crossing.seq, crossing.sub] = Played(
+        crossing=crossing, boundary=note.boundary, answered_by=note.answered_by, matched=note.matched, stale=note.stale,
+        drift=note.drift, idempotency_key=key, exercised=note.exercised,
+    )  # fmt: skip
+
+
+def _close(steps: dict[tuple[int, int], Played], after: Crossing) -> None:
+    played = steps[after.seq, after.sub]
+    raw = played.crossing.raw if after.raw is UNSET else after.raw
+    crossing = msgspec.structs.replace(played.crossing, raw=raw, shown=after.shown, error=after.error or played.crossing.error)
+    steps[after.seq, after.sub] = msgspec.structs.replace(played, crossing=crossing)

@@ -1,0 +1,174 @@
+"""What a frozen read may answer: the recorded calls of an envelope, indexed once, served by name, key and state (semantics.md §4)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from msgspec import UNSET, UnsetType
+
+from twiceshy.envelope import Crossing, Kind
+from twiceshy.history import History, effective
+from twiceshy.identity import canonical
+from twiceshy.outcome import AnsweredBy, Divergence
+from twiceshy.paths import leaves
+from twiceshy.transcript import FieldDiff, Near
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from twiceshy.policy import ToolsPolicy
+
+_NEAREST = 3
+CALLS = frozenset({Kind.TOOL, Kind.RETRIEVAL, Kind.MEMORY})
+"""Kinds that are matched by name, key and state."""
+
+
+@dataclass(slots=True, eq=False)
+class Recording:
+    """One recorded call, its key and state under the policy in force, and whether it was served."""
+
+    crossing: Crossing
+    key: str
+    state: str
+    served: bool = False
+
+    @property
+    def answer(self) -> Any | UnsetType:  # noqa: ANN401 - any value a tool returns
+        """What it returned: `raw`, or `shown` where only that was recorded."""
+        return self.crossing.shown if self.crossing.raw is UNSET else self.crossing.raw
+
+
+@dataclass(slots=True)
+class _Slot:
+    recordings: list[Recording] = field(default_factory=list)
+    served: int = 0
+    agrees: bool | None = None
+
+    def next(self) -> tuple[Recording, AnsweredBy] | None:
+        if self.served < len(self.recordings):
+            recording = self.recordings[self.served]
+            self.served += 1
+            recording.served = True
+            return recording, AnsweredBy.RECORDED
+        if self._one_answer():
+            return self.recordings[-1], AnsweredBy.REPEATED
+        return None
+
+    def _one_answer(self) -> bool:
+        """Whether all recordings here are equal and none is an error: only then may one be served again."""
+        if self.agrees is None:
+            errors = any(recording.crossing.error is not None for recording in self.recordings)
+            self.agrees = not errors and len({_content(recording) for recording in self.recordings}) == 1
+        return self.agrees
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A recording that may answer, and by which rule."""
+
+    recording: Recording
+    by: AnsweredBy
+
+
+@dataclass(frozen=True, slots=True)
+class Miss:
+    """Why no recording may answer."""
+
+    kind: Divergence
+
+
+class Matcher:
+    """The recorded calls of one run. Building is O(crossings); a call is served in constant time."""
+
+    def __init__(self, crossings: Iterable[Crossing], policy: ToolsPolicy) -> None:
+        self._exact: dict[tuple[str, str, str], _Slot] = {}
+        self._keyed: dict[tuple[str, str], _Slot] = defaultdict(_Slot)
+        self._named: dict[str, list[Recording]] = defaultdict(list)
+        self.by_place: dict[int, Recording] = {}
+        for recording in recordings(crossings, policy):
+            name = recording.crossing.name
+            exact = self._exact.setdefault((name, recording.key, recording.state), _Slot())
+            exact.recordings.append(recording)
+            self._keyed[name, recording.key].recordings.append(recording)
+            self._named[name].append(recording)
+            self.by_place[recording.crossing.seq] = recording
+
+    def serve(self, name: str, key: str, state: str) -> Hit | Miss:
+        """The next unserved recording of (name, key) at this state; the same again where all of them are equal and none an error; else why not."""
+        slot = self._exact.get((name, key, state))
+        if slot is not None:
+            return _hit(slot, Divergence.EXHAUSTED)
+        if (name, key) in self._keyed:
+            return Miss(Divergence.STATE_MISMATCH)
+        return Miss(Divergence.ARGS_MISMATCH if name in self._named else Divergence.UNRECORDED_CALL)
+
+    def serve_pure(self, name: str, key: str) -> Hit | Miss:
+        """A pure tool without code is answered by key alone, whatever was written."""
+        slot = self._keyed.get((name, key))
+        if slot is not None:
+            return _hit(slot, Divergence.EXHAUSTED)
+        return Miss(Divergence.ARGS_MISMATCH if name in self._named else Divergence.UNRECORDED_CALL)
+
+    def nearest(self, name: str, key: str, state: str, asked: object) -> list[Near]:
+        """The recordings of this name nearest to a call that missed, with the reason each was refused; nearest first."""
+        rows = [_near(recording, key, state, asked) for recording in self._named.get(name, ())]
+        return sorted(rows, key=lambda near: (len(near.fields), near.reason != "already served"))[:_NEAREST]
+
+
+def recordings(crossings: Iterable[Crossing], policy: ToolsPolicy) -> Iterable[Recording]:
+    """Every recorded call in order, keyed and placed in the state of the writes before it. A call whose arguments are unknown has no key, so it is left out."""
+    history = History(policy)
+    for crossing in crossings:
+        if crossing.kind not in CALLS:
+            continue
+        history.begin(crossing.scope, crossing.group)
+        key = policy.key(crossing.name, crossing.asked) if crossing.asked is not UNSET else ""
+        if key:
+            yield Recording(crossing, key, history.state(crossing.name))
+        if effective(crossing, policy):
+            history.enter(crossing.scope, crossing.name, key)
+
+
+def differences(recorded: object, got: object) -> list[FieldDiff]:
+    """The leaves in which two values differ, by path, under identity rules."""
+    left, right = dict(leaves(recorded)), dict(leaves(got))
+    paths = [*left, *(path for path in right if path not in left)]
+    return [
+        FieldDiff(path=path, recorded=left.get(path, UNSET), got=right.get(path, UNSET))
+        for path in paths
+        if path not in left or path not in right or canonical(left[path]) != canonical(right[path])
+    ]
+
+
+def fresh(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+    """The value in containers of its own, so that an agent which changes what it got changes no record."""
+    if isinstance(value, dict):
+        return {name: fresh(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [fresh(item) for item in value]
+    return value
+
+
+def _hit(slot: _Slot, otherwise: Divergence) -> Hit | Miss:
+    served = slot.next()
+    return Miss(otherwise) if served is None else Hit(*served)
+
+
+def _near(recording: Recording, key: str, state: str, asked: object) -> Near:
+    place = recording.crossing.place
+    if recording.key != key:
+        return Near(place=place, reason="other arguments", fields=differences(recording.crossing.asked, asked))
+    if recording.state != state:
+        return Near(place=place, reason="other writes came before it")
+    return Near(place=place, reason="an error" if recording.crossing.error else "already served")
+
+
+def _content(recording: Recording) -> bytes:
+    return canonical(None if recording.answer is UNSET else [recording.answer])
+
+
+def places(crossings: Sequence[Crossing], kinds: frozenset[Kind]) -> dict[tuple[int, str, str | None], Crossing]:
+    """Recorded code crossings by (step, name, position): a hook is found again wherever it stands within its step."""
+    return {(crossing.seq, crossing.name, crossing.at): crossing for crossing in crossings if crossing.kind in kinds}

@@ -1,0 +1,366 @@
+"""The replay engine: a backend that answers from the record, runs what the cut-point names live, intercepts every write, and ends at the first divergence.
+
+Nothing here reaches a live system: a miss is written down and ends the run (semantics.md §4).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections import defaultdict, deque
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from zoneinfo import ZoneInfo
+
+import msgspec
+from msgspec import UNSET
+
+from twiceshy import writes
+from twiceshy.boundary import Answer, Closing
+from twiceshy.cutpoint import CutPoint
+from twiceshy.envelope import CODE_KINDS, Crossing, Effect, Envelope, ErrorRecord, Kind
+from twiceshy.frozenmodel import FrozenModels, NoOutput
+from twiceshy.history import Attempts, History, effective
+from twiceshy.identity import digest, equal, key
+from twiceshy.matching import Hit, Matcher, Miss, fresh, places
+from twiceshy.outcome import AnsweredBy, BoundaryState, Divergence
+from twiceshy.raising import raised_again
+from twiceshy.recording import error_record
+from twiceshy.transcript import Diverged, Near, Played
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from twiceshy.boundary import Call
+    from twiceshy.journal import Journal
+    from twiceshy.matching import Recording
+    from twiceshy.policy import ToolsPolicy
+
+
+class VirtualClock(Protocol):
+    """A clock that only moves when it is told to."""
+
+    def now_ns(self) -> int:
+        """The instant, ns since the epoch."""
+        ...
+
+    def advance(self, ns: int) -> None:
+        """Move on by so many ns."""
+        ...
+
+
+@dataclass(slots=True)
+class SteppedClock:
+    """The plain virtual clock, for a replay inside one process."""
+
+    instant_ns: int = 0
+
+    def now_ns(self) -> int:
+        """The instant, ns since the epoch."""
+        return self.instant_ns
+
+    def advance(self, ns: int) -> None:
+        """Move on by so many ns."""
+        self.instant_ns += max(0, ns)
+
+
+class RunDiverged(BaseException):
+    """Ends a run inside one process at its first divergence. Not an Exception: an agent's `except Exception` does not see it."""
+
+    def __init__(self, divergence: Diverged) -> None:
+        super().__init__(divergence.kind.value)
+        self.divergence = divergence
+
+
+def _raise(divergence: Diverged) -> NoReturn:
+    raise RunDiverged(divergence)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What a replay goes by besides the record: the cut-point, the tools' policy, what the case declares, and the seed of draws past the record.
+
+    pseudonymise: gives a call's live arguments the identity pseudonyms of the recording before they are keyed.
+    """
+
+    policy: ToolsPolicy
+    cut: CutPoint = field(default_factory=CutPoint)
+    declared: Sequence[writes.DeclaredWrite] = ()
+    seed: bytes = b""
+    pseudonymise: Callable[[str, Any], Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """What will be answered, before it is."""
+
+    value: Any = None
+    error: BaseException | None = None
+    by: AnsweredBy | None = None
+    matched: Recording | None = None
+
+
+class Replay:
+    """The backend of one trial. `on_divergence` never returns: the runner's ends the process at once, the default raises RunDiverged."""
+
+    def __init__(
+        self, envelope: Envelope, terms: Terms, journal: Journal, *, clock: VirtualClock | None = None,
+        on_divergence: Callable[[Diverged], NoReturn] = _raise,
+    ) -> None:  # fmt: skip
+        self._terms = terms
+        self._policy = terms.policy
+        self._cut = terms.cut
+        self._journal = journal
+        self._on_divergence = on_divergence
+        self._pins = envelope.pins
+        self._matcher = Matcher(envelope.crossings, terms.policy)
+        self._models = FrozenModels(envelope.crossings)
+        self._code = places(envelope.crossings, CODE_KINDS)
+        self._seeds = deque(crossing.raw for crossing in envelope.crossings if crossing.kind is Kind.RANDOM)
+        self._history = History(terms.policy)
+        self._attempts = Attempts()
+        start = envelope.pins.clock.instant_ns if envelope.pins.clock else 0
+        self._clock: VirtualClock = clock or SteppedClock(start)
+        self._draws = 0
+        self._stale = False
+        self._frozen_code = _by_content(envelope.crossings)
+
+    def cross(self, call: Call) -> Answer:
+        """The answer to one passage, written ahead into the journal. A miss does not return."""
+        effect = self._policy.effect(call.name, call.effect) if call.kind is Kind.TOOL else None
+        state = self._cut.state(call, effect)
+        if call.kind is Kind.TOOL:
+            return self._tool(call, effect or Effect.WRITE, state)
+        if call.kind is Kind.MODEL:
+            return self._model(call, state)
+        if call.kind in CODE_KINDS:
+            return self._candidate_code(call, state)
+        return self._ambient(call)
+
+    # tools
+
+    def _tool(self, call: Call, effect: Effect, boundary: BoundaryState) -> Answer:
+        self._history.begin(call.scope, call.group)
+        asked = self._terms.pseudonymise(call.name, call.seen) if self._terms.pseudonymise else call.seen
+        called = self._policy.key(call.name, asked, call.declared.schema if call.declared else None)
+        crossing = Crossing(
+            seq=call.seq, kind=call.kind, name=call.name, scope=call.scope, group=call.group, effect=effect, key=called,
+            attempt=self._attempts.next(call.scope, call.name, called), proposed=call.proposed, seen=asked,
+            state=self._history.state(call.name), blocked_by=call.blocked_by,
+        )  # fmt: skip
+        outcome = self._tool_outcome(call, crossing, effect, boundary)
+        if boundary is not BoundaryState.LIVE and outcome.error is None and outcome.by is not AnsweredBy.GUARD:
+            crossing = msgspec.structs.replace(crossing, raw=outcome.value)
+        self._write_ahead(crossing, boundary, outcome, self._policy.idempotency_key(call.name, asked))
+        if effect is Effect.WRITE:
+            self._take_effect(crossing, outcome)
+        return self._answer(call, crossing, boundary, outcome)
+
+    def _tool_outcome(self, call: Call, crossing: Crossing, effect: Effect, boundary: BoundaryState) -> _Outcome:
+        if call.blocked_by is not None:
+            return _Outcome(by=AnsweredBy.GUARD)
+        if boundary is BoundaryState.LIVE:
+            return _Outcome(by=AnsweredBy.LIVE)
+        serve = self._matcher.serve_pure(call.name, crossing.key) if effect is Effect.NONE else None
+        found = serve or self._matcher.serve(call.name, crossing.key, crossing.state)
+        if isinstance(found, Hit):
+            return self._recorded(call, crossing, found)
+        if effect is not Effect.WRITE or found.kind is Divergence.STATE_MISMATCH:
+            self._miss(crossing, found)
+        return self._unrecorded_write(call, crossing.seen)
+
+    def _recorded(self, call: Call, crossing: Crossing, hit: Hit) -> _Outcome:
+        recorded = hit.recording.crossing
+        if _side_unknown(call, recorded):
+            self._diverge(crossing, Divergence.SIDE_UNKNOWN, f"recorded at {recorded.place}")
+        self._pass_time(recorded)
+        if recorded.error is not None:
+            return _Outcome(error=raised_again(recorded.error), by=hit.by, matched=hit.recording)
+        answer = hit.recording.answer
+        schema = call.declared.result_schema if call.declared else None
+        broken = writes.violation(schema, answer) if schema else None
+        if broken:
+            self._diverge(crossing, Divergence.SCHEMA_MISMATCH, f"{broken} in the result recorded at {recorded.place}")
+        return _Outcome(value=fresh(answer), by=hit.by, matched=hit.recording)
+
+    def _unrecorded_write(self, call: Call, seen: Any) -> _Outcome:  # noqa: ANN401 - any arguments
+        policy = self._policy.of(call.name)
+        schema = call.declared.schema if call.declared and call.declared.schema else policy.schema
+        broken = writes.violation(schema, seen)
+        if broken:
+            return _Outcome(error=writes.InvalidArguments(broken), by=AnsweredBy.VALIDATION)
+        result_schema = call.declared.result_schema if call.declared else None
+        value, by = writes.answer(call.name, seen, declared=self._terms.declared, policy=policy, result_schema=result_schema)
+        return _Outcome(value=value, by=by)
+
+    def _take_effect(self, crossing: Crossing, outcome: _Outcome) -> None:
+        error = self._error(outcome.error, crossing.name)
+        if effective(msgspec.structs.replace(crossing, error=error), self._policy):
+            self._history.enter(crossing.scope, crossing.name, crossing.key)
+
+    def _answer(self, call: Call, crossing: Crossing, boundary: BoundaryState, outcome: _Outcome) -> Answer:
+        recorded = outcome.matched.crossing if outcome.matched else self._recorded_at(call)
+        shown = recorded.shown if recorded is not None and self._cut.in_prefix(call.seq) else UNSET
+
+        def close(closing: Closing) -> None:
+            error = self._error(closing.error, crossing.name)
+            self._attempts.answered(msgspec.structs.replace(crossing, error=error))
+            self._journal.closed(crossing, closing, error)
+            self._stale = self._stale or not _as_recorded(recorded, closing, error)
+
+        live = boundary is BoundaryState.LIVE
+        return Answer(live=live, value=outcome.value, error=outcome.error, shown=shown, close=close)
+
+    def _recorded_at(self, call: Call) -> Crossing | None:
+        """The recorded crossing a live or pure passage stands for: the one at its own step, if it is the same call."""
+        recording = self._matcher.by_place.get(call.seq)
+        return recording.crossing if recording and recording.crossing.name == call.name else None
+
+    def _miss(self, crossing: Crossing, miss: Miss) -> NoReturn:
+        near = self._matcher.nearest(crossing.name, crossing.key, crossing.state, crossing.seen)
+        self._diverge(crossing, miss.kind, "", near)
+
+    # models
+
+    def _model(self, call: Call, boundary: BoundaryState) -> Answer:
+        crossing = Crossing(seq=call.seq, kind=call.kind, name=call.name, scope=call.scope, seen=call.seen, key=digest(call.seen))
+        if boundary is BoundaryState.LIVE:
+            self._require_clock(call, crossing)
+            self._write_ahead(crossing, boundary, _Outcome(by=AnsweredBy.LIVE))
+            return Answer(live=True, close=self._closer(crossing))
+        found = self._models.serve(call.scope, call.name, call.seen)
+        if isinstance(found, NoOutput):
+            self._diverge(crossing, found.kind, found.detail)
+        recorded = found.crossing
+        self._pass_time(recorded)
+        served = msgspec.structs.replace(crossing, raw=recorded.raw)
+        self._journal.ahead(
+            Played(
+                crossing=served, boundary=boundary, answered_by=AnsweredBy.RECORDED, matched=recorded.place,
+                stale=self._stale, drift=found.drift, exercised=False,
+            )
+        )  # fmt: skip
+        error = raised_again(recorded.error) if recorded.error else None
+        value = None if recorded.raw is UNSET else fresh(recorded.raw)
+        return Answer(value=value, error=error, close=self._closer(crossing))
+
+    def _require_clock(self, call: Call, crossing: Crossing) -> None:
+        """A live model must be told the recorded date wherever the recorded one was."""
+        clock = self._pins.clock
+        if clock is None:
+            return
+        moment = datetime.fromtimestamp(clock.instant_ns // 1_000_000_000, ZoneInfo(clock.tz))
+        told = clock.as_given_to_agent or moment.date().isoformat()
+        recorded = self._models.first_request(call.scope, call.name)
+        if recorded is not UNSET and told in _text(recorded) and told not in _text(call.seen):
+            self._diverge(crossing, Divergence.CLOCK_NOT_IN_PROMPT, f"the recorded request says {told!r}")
+
+    # candidate code, clock, chance
+
+    def _candidate_code(self, call: Call, boundary: BoundaryState) -> Answer:
+        crossing = Crossing(
+            seq=call.seq, sub=call.sub, kind=call.kind, name=call.name, scope=call.scope, group=call.group, at=call.at,
+            seen=call.seen, key=key(call.name, call.seen),
+        )  # fmt: skip
+        if boundary is BoundaryState.LIVE:
+            self._write_ahead(crossing, boundary, _Outcome(by=AnsweredBy.LIVE))
+            return Answer(live=True, close=self._closer(crossing))
+        recorded = self._frozen(call, crossing)
+        value = _passed(call) if recorded is None else fresh(recorded.raw)
+        error = raised_again(recorded.error) if recorded is not None and recorded.error else None
+        answered = msgspec.structs.replace(crossing, raw=value)
+        self._write_ahead(answered, boundary, _Outcome(by=AnsweredBy.RECORDED))
+        return Answer(value=value, error=error, close=self._closer(crossing))
+
+    def _frozen(self, call: Call, crossing: Crossing) -> Crossing | None:
+        """The recorded passage of a frozen hook, guard or router. In a prefix, code that was not there when it was recorded lets everything pass."""
+        if self._cut.in_prefix(call.seq):
+            return self._code.get((call.seq, call.name, call.at))
+        waiting = self._frozen_code.get((call.name, call.at, crossing.key))
+        if not waiting:
+            self._diverge(crossing, Divergence.ARGS_MISMATCH, "frozen code met an input that was not recorded")
+        return waiting.popleft() if len(waiting) > 1 else waiting[0]
+
+    def _ambient(self, call: Call) -> Answer:
+        value: Any = None
+        if call.kind is Kind.RANDOM:
+            value = self._draw()
+        elif call.name == "sleep":
+            self._clock.advance(int(float(call.seen) * 1_000_000_000))
+        else:
+            zone = ZoneInfo(self._pins.clock.tz) if self._pins.clock else ZoneInfo("UTC")
+            value = datetime.fromtimestamp(0, zone) + timedelta(microseconds=self._clock.now_ns() // 1000)
+        crossing = Crossing(seq=call.seq, sub=call.sub, kind=call.kind, name=call.name, scope=call.scope, seen=call.seen, raw=value)
+        self._write_ahead(crossing, BoundaryState.FROZEN, _Outcome(by=AnsweredBy.RECORDED))
+        return Answer(value=value)
+
+    def _draw(self) -> int:
+        """The recorded seed; past the record HMAC(seed of the case and trial, n), 63 bits."""
+        if self._seeds:
+            return int(self._seeds.popleft())
+        self._draws += 1
+        return int.from_bytes(hmac.digest(self._terms.seed, str(self._draws).encode(), hashlib.sha256)[:8]) >> 1
+
+    # what all passages share
+
+    def _write_ahead(self, crossing: Crossing, boundary: BoundaryState, outcome: _Outcome, idempotency_key: object = None) -> None:
+        self._journal.ahead(
+            Played(
+                crossing=crossing, boundary=boundary, answered_by=outcome.by, idempotency_key=idempotency_key,
+                matched=outcome.matched.crossing.place if outcome.matched else None, stale=self._stale,
+                exercised=boundary is BoundaryState.LIVE,
+            )
+        )  # fmt: skip
+
+    def _closer(self, crossing: Crossing) -> Callable[[Closing], None]:
+        return lambda closing: self._journal.closed(crossing, closing, self._error(closing.error, crossing.name))
+
+    def _error(self, raised: BaseException | None, name: str) -> ErrorRecord | None:
+        return None if raised is None else error_record(raised, self._policy.of(name).definite_errors)
+
+    def _pass_time(self, recorded: Crossing) -> None:
+        if recorded.start_ns is not None and recorded.end_ns is not None:
+            self._clock.advance(recorded.end_ns - recorded.start_ns)
+
+    def _diverge(self, crossing: Crossing, kind: Divergence, detail: str, near: Sequence[Near] = ()) -> NoReturn:
+        divergence = Diverged(
+            kind=kind, place=crossing.place, boundary=f"{crossing.kind}:{crossing.name}", detail=detail,
+            asked=crossing.seen, nearest=list(near),
+        )  # fmt: skip
+        self._journal.diverged(divergence)
+        self._on_divergence(divergence)
+
+
+def _side_unknown(call: Call, recorded: Crossing) -> bool:
+    """Whether a live hook needs a side that was not recorded: arguments before defaults and hooks, or the result before hooks."""
+    if recorded.error is not None:
+        return False
+    nothing = recorded.raw is UNSET and recorded.shown is UNSET
+    return nothing or (recorded.raw is UNSET and "after" in call.hooked) or (recorded.seen is UNSET and "before" in call.hooked)
+
+
+def _as_recorded(recorded: Crossing | None, closing: Closing, error: ErrorRecord | None) -> bool:
+    """Whether what went back to the agent is what went back in the record; a side that was not recorded is not equal."""
+    if recorded is None:
+        return False
+    if error is not None or recorded.error is not None:
+        return error is not None and recorded.error is not None and (error.cls, error.message) == (recorded.error.cls, recorded.error.message)
+    return recorded.shown is not UNSET and closing.shown is not UNSET and equal(recorded.shown, closing.shown)
+
+
+def _passed(call: Call) -> Any:  # noqa: ANN401 - any value a hook takes
+    return {"blocked": False, "reason": None} if call.kind is Kind.GUARD else call.seen
+
+
+def _by_content(crossings: Sequence[Crossing]) -> dict[tuple[str, str | None, str], deque[Crossing]]:
+    """Recorded code passages by (name, position, key of their input), in order: for boundaries named in `--freeze`."""
+    found: dict[tuple[str, str | None, str], deque[Crossing]] = defaultdict(deque)
+    for crossing in crossings:
+        if crossing.kind in CODE_KINDS:
+            found[crossing.name, crossing.at, key(crossing.name, crossing.seen)].append(crossing)
+    return found
+
+
+def _text(request: object) -> str:
+    return msgspec.json.encode(request, enc_hook=str).decode()
