@@ -72,7 +72,12 @@ class CutPoint:
             return BoundaryState.FROZEN
         if call.kind in CODE_KINDS or named in self.live:
             return BoundaryState.LIVE
-        if call.kind is Kind.TOOL and effect is Effect.NONE and call.declared is not None and call.declared.fn is not None:
+        if (
+            call.kind is Kind.TOOL
+            and effect is Effect.NONE
+            and call.declared is not None
+            and call.declared.fn is not None
+        ):
             return BoundaryState.LIVE
         return BoundaryState.FROZEN
 

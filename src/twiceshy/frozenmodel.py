@@ -11,12 +11,11 @@ from msgspec import UNSET
 from twiceshy.envelope import Crossing, Kind
 from twiceshy.identity import digest, equal
 from twiceshy.outcome import Divergence
-from twiceshy.transcript import Drift
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-
+    from twiceshy.transcript import Drift
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +74,7 @@ class FrozenModels:
             if crossing.kind is Kind.MODEL and (crossing.raw is not UNSET or crossing.error is not None):
                 self._outputs[crossing.scope, crossing.name].add(crossing)
 
-    def serve(self, scope: str, name: str, request: Any) -> Output | NoOutput:  # noqa: ANN401 - any request
+    def serve(self, scope: str, name: str, request: Any) -> Output | NoOutput:
         """The output for a request, or why there is none (`model_exhausted`, `model_shape`, `proposal_not_offered`)."""
         outputs = self._outputs[scope, name]
         at = outputs.take(digest(request))
@@ -88,27 +87,27 @@ class FrozenModels:
             return Output(crossing, drift(crossing.seen, request))
         return refusal
 
-    def first_request(self, scope: str, name: str) -> Any:  # noqa: ANN401 - any request
+    def first_request(self, scope: str, name: str) -> Any:
         """The first recorded request of this model, or UNSET."""
         crossings = self._outputs[scope, name].crossings
         return crossings[0].seen if crossings else UNSET
 
 
-def drift(recorded: Any, request: Any) -> Drift | None:  # noqa: ANN401 - any request
+def drift(recorded: Any, request: Any) -> Drift | None:
     """How a request differs from the recorded one: in the prompt template (system text), in the messages, or not at all. An unknown request differs."""
     if recorded is not UNSET and equal(recorded, request):
         return None
     return "messages" if recorded is not UNSET and equal(_system(recorded), _system(request)) else "template"
 
 
-def proposals(output: Any) -> Iterator[dict[str, Any]]:  # noqa: ANN401 - any output
+def proposals(output: Any) -> Iterator[dict[str, Any]]:
     """The tool calls that a model output proposes, in order: {"name", "arguments", ...}."""
     for part in output.get("parts", ()) if isinstance(output, dict) else ():
         if isinstance(part, dict) and part.get("type") == "tool_call":
             yield part
 
 
-def _refusal(crossing: Crossing, request: Any) -> NoOutput | None:  # noqa: ANN401 - any request
+def _refusal(crossing: Crossing, request: Any) -> NoOutput | None:
     if not isinstance(request, dict):
         return None
     if isinstance(crossing.seen, dict):
@@ -123,10 +122,13 @@ def _refusal(crossing: Crossing, request: Any) -> NoOutput | None:  # noqa: ANN4
     return None
 
 
-def _system(request: Any) -> Any:  # noqa: ANN401 - any request
+def _system(request: Any) -> Any:
     """The prompt template's part of a request: its system text and system messages."""
     if not isinstance(request, dict):
         return None
     messages = request.get("messages")
     listed = messages if isinstance(messages, list) else []
-    return [request.get("system"), [message for message in listed if isinstance(message, dict) and message.get("role") == "system"]]
+    return [
+        request.get("system"),
+        [message for message in listed if isinstance(message, dict) and message.get("role") == "system"],
+    ]

@@ -30,7 +30,7 @@ class Line(Protocol):
         ...
 
 
-class _Ahead(Record, kw_only=True, omit_defaults=True):
+class _Ahead(Record, frozen=True, kw_only=True, omit_defaults=True):
     boundary: BoundaryState
     answered_by: AnsweredBy | None = None
     matched: str | None = None
@@ -62,7 +62,13 @@ class Journal:
     def closed(self, crossing: Crossing, closing: Closing, error: ErrorRecord | None) -> None:
         """How the passage ended: only what is new."""
         after = Crossing(
-            seq=crossing.seq, sub=crossing.sub, kind=crossing.kind, name=crossing.name, raw=closing.raw, shown=closing.shown, error=error
+            seq=crossing.seq,
+            sub=crossing.sub,
+            kind=crossing.kind,
+            name=crossing.name,
+            raw=closing.raw,
+            shown=closing.shown,
+            error=error,
         )
         self._keep(b"C\t" + crossing_line(after))
 
@@ -111,5 +117,7 @@ def _open(steps: dict[tuple[int, int], Played], content: bytes) -> None:
 def _close(steps: dict[tuple[int, int], Played], after: Crossing) -> None:
     played = steps[after.seq, after.sub]
     raw = played.crossing.raw if after.raw is UNSET else after.raw
-    crossing = msgspec.structs.replace(played.crossing, raw=raw, shown=after.shown, error=after.error or played.crossing.error)
+    crossing = msgspec.structs.replace(
+        played.crossing, raw=raw, shown=after.shown, error=after.error or played.crossing.error
+    )
     steps[after.seq, after.sub] = msgspec.structs.replace(played, crossing=crossing)

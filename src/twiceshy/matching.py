@@ -35,7 +35,7 @@ class Recording:
     served: bool = False
 
     @property
-    def answer(self) -> Any | UnsetType:  # noqa: ANN401 - any value a tool returns
+    def answer(self) -> Any | UnsetType:
         """What it returned: `raw`, or `shown` where only that was recorded."""
         return self.crossing.shown if self.crossing.raw is UNSET else self.crossing.raw
 
@@ -142,7 +142,7 @@ def differences(recorded: object, got: object) -> list[FieldDiff]:
     ]
 
 
-def fresh(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+def fresh(value: Any) -> Any:
     """The value in containers of its own, so that an agent which changes what it got changes no record."""
     if isinstance(value, dict):
         return {name: fresh(item) for name, item in value.items()}

@@ -28,6 +28,6 @@ def raised_again(record: ErrorRecord) -> BaseException:
             error = None
     if error is None or str(error) != record.message:
         error = type(name or "RecordedError", (RecordedError,), {"__module__": module})(record.message)
-    error.code = record.type  # type: ignore[attr-defined]  # read back by error_record, so that a replayed error is recorded alike
-    error.definite = record.definite  # type: ignore[attr-defined]
+    # Read back by `error_record`, so that an error that was served is recorded as the one it repeats.
+    vars(error).update(code=record.type, definite=record.definite)
     return error

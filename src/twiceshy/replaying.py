@@ -117,7 +117,7 @@ class Replay:
         self._matcher = Matcher(envelope.crossings, terms.policy)
         self._models = FrozenModels(envelope.crossings)
         self._code = places(envelope.crossings, CODE_KINDS)
-        self._seeds = deque(crossing.raw for crossing in envelope.crossings if crossing.kind is Kind.RANDOM)
+        self._seeds = deque(c.raw for c in envelope.crossings if c.kind is Kind.RANDOM and isinstance(c.raw, int))
         self._history = History(terms.policy)
         self._attempts = Attempts()
         start = envelope.pins.clock.instant_ns if envelope.pins.clock else 0
@@ -184,14 +184,16 @@ class Replay:
             self._diverge(crossing, Divergence.SCHEMA_MISMATCH, f"{broken} in the result recorded at {recorded.place}")
         return _Outcome(value=fresh(answer), by=hit.by, matched=hit.recording)
 
-    def _unrecorded_write(self, call: Call, seen: Any) -> _Outcome:  # noqa: ANN401 - any arguments
+    def _unrecorded_write(self, call: Call, seen: Any) -> _Outcome:
         policy = self._policy.of(call.name)
         schema = call.declared.schema if call.declared and call.declared.schema else policy.schema
         broken = writes.violation(schema, seen)
         if broken:
             return _Outcome(error=writes.InvalidArguments(broken), by=AnsweredBy.VALIDATION)
         result_schema = call.declared.result_schema if call.declared else None
-        value, by = writes.answer(call.name, seen, declared=self._terms.declared, policy=policy, result_schema=result_schema)
+        value, by = writes.answer(
+            call.name, seen, declared=self._terms.declared, policy=policy, result_schema=result_schema
+        )
         return _Outcome(value=value, by=by)
 
     def _take_effect(self, crossing: Crossing, outcome: _Outcome) -> None:
@@ -224,7 +226,9 @@ class Replay:
     # models
 
     def _model(self, call: Call, boundary: BoundaryState) -> Answer:
-        crossing = Crossing(seq=call.seq, kind=call.kind, name=call.name, scope=call.scope, seen=call.seen, key=digest(call.seen))
+        crossing = Crossing(
+            seq=call.seq, kind=call.kind, name=call.name, scope=call.scope, seen=call.seen, key=digest(call.seen)
+        )
         if boundary is BoundaryState.LIVE:
             self._require_clock(call, crossing)
             self._write_ahead(crossing, boundary, _Outcome(by=AnsweredBy.LIVE))
@@ -287,24 +291,28 @@ class Replay:
         if call.kind is Kind.RANDOM:
             value = self._draw()
         elif call.name == "sleep":
-            self._clock.advance(int(float(call.seen) * 1_000_000_000))
+            self._clock.advance(int(float(str(call.seen)) * 1_000_000_000))
         else:
             zone = ZoneInfo(self._pins.clock.tz) if self._pins.clock else ZoneInfo("UTC")
             value = datetime.fromtimestamp(0, zone) + timedelta(microseconds=self._clock.now_ns() // 1000)
-        crossing = Crossing(seq=call.seq, sub=call.sub, kind=call.kind, name=call.name, scope=call.scope, seen=call.seen, raw=value)
+        crossing = Crossing(
+            seq=call.seq, sub=call.sub, kind=call.kind, name=call.name, scope=call.scope, seen=call.seen, raw=value
+        )
         self._write_ahead(crossing, BoundaryState.FROZEN, _Outcome(by=AnsweredBy.RECORDED))
         return Answer(value=value)
 
     def _draw(self) -> int:
         """The recorded seed; past the record HMAC(seed of the case and trial, n), 63 bits."""
         if self._seeds:
-            return int(self._seeds.popleft())
+            return self._seeds.popleft()
         self._draws += 1
         return int.from_bytes(hmac.digest(self._terms.seed, str(self._draws).encode(), hashlib.sha256)[:8]) >> 1
 
     # what all passages share
 
-    def _write_ahead(self, crossing: Crossing, boundary: BoundaryState, outcome: _Outcome, idempotency_key: object = None) -> None:
+    def _write_ahead(
+        self, crossing: Crossing, boundary: BoundaryState, outcome: _Outcome, idempotency_key: object = None
+    ) -> None:
         self._journal.ahead(
             Played(
                 crossing=crossing, boundary=boundary, answered_by=outcome.by, idempotency_key=idempotency_key,
@@ -337,7 +345,11 @@ def _side_unknown(call: Call, recorded: Crossing) -> bool:
     if recorded.error is not None:
         return False
     nothing = recorded.raw is UNSET and recorded.shown is UNSET
-    return nothing or (recorded.raw is UNSET and "after" in call.hooked) or (recorded.seen is UNSET and "before" in call.hooked)
+    return (
+        nothing
+        or (recorded.raw is UNSET and "after" in call.hooked)
+        or (recorded.seen is UNSET and "before" in call.hooked)
+    )
 
 
 def _as_recorded(recorded: Crossing | None, closing: Closing, error: ErrorRecord | None) -> bool:
@@ -345,11 +357,15 @@ def _as_recorded(recorded: Crossing | None, closing: Closing, error: ErrorRecord
     if recorded is None:
         return False
     if error is not None or recorded.error is not None:
-        return error is not None and recorded.error is not None and (error.cls, error.message) == (recorded.error.cls, recorded.error.message)
+        return (
+            error is not None
+            and recorded.error is not None
+            and (error.cls, error.message) == (recorded.error.cls, recorded.error.message)
+        )
     return recorded.shown is not UNSET and closing.shown is not UNSET and equal(recorded.shown, closing.shown)
 
 
-def _passed(call: Call) -> Any:  # noqa: ANN401 - any value a hook takes
+def _passed(call: Call) -> Any:
     return {"blocked": False, "reason": None} if call.kind is Kind.GUARD else call.seen
 
 

@@ -29,14 +29,14 @@ class InvalidArguments(ValueError):
     definite = True
 
 
-class DeclaredWrite(Record, kw_only=True):
+class DeclaredWrite(Record, frozen=True, kw_only=True):
     """A write that a case expects, with the answer it gets. `args` holds the paths that must be equal; none means any."""
 
     tool: str
     args: dict[str, Any] | None = None
     answer: Any | msgspec.UnsetType = UNSET
 
-    def fits(self, tool: str, seen: Any) -> bool:  # noqa: ANN401 - any arguments
+    def fits(self, tool: str, seen: Any) -> bool:
         """Whether a call is this write: the same tool, and every listed argument equal by identity rules."""
         if tool != self.tool:
             return False
@@ -47,18 +47,18 @@ class DeclaredWrite(Record, kw_only=True):
         return True
 
 
-def violation(schema: Mapping[str, Any] | None, seen: Any) -> str | None:  # noqa: ANN401 - any arguments
+def violation(schema: Mapping[str, Any] | None, seen: Any) -> str | None:
     """The first violation of a JSON Schema, as `keyword at path` without the value; None where the arguments are valid or there is no schema."""
     if schema is None:
         return None
-    import jsonschema  # noqa: PLC0415 - 212 ms, and only where a schema is declared
+    import jsonschema
 
     errors = sorted(jsonschema.Draft202012Validator(schema).iter_errors(seen), key=lambda error: error.json_path)
     return f"{errors[0].validator} at {errors[0].json_path}" if errors else None
 
 
 def answer(
-    tool: str, seen: Any, *, declared: Sequence[DeclaredWrite], policy: ToolPolicy, result_schema: Mapping[str, Any] | None  # noqa: ANN401
+    tool: str, seen: Any, *, declared: Sequence[DeclaredWrite], policy: ToolPolicy, result_schema: Mapping[str, Any] | None
 ) -> tuple[Any, AnsweredBy]:  # fmt: skip
     """The answer of a write nobody recorded at this state, and where it came from; the last two are improvised."""
     for write in declared:
@@ -72,7 +72,7 @@ def answer(
     return {"ok": True}, AnsweredBy.OK
 
 
-def filled(template: Any, seen: Any) -> Any:  # noqa: ANN401 - any JSON value
+def filled(template: Any, seen: Any) -> Any:
     """The template with "${args.path}" replaced: a string that is nothing else becomes the argument itself, with its type."""
     if isinstance(template, dict):
         return {name: filled(item, seen) for name, item in template.items()}
@@ -86,7 +86,7 @@ def filled(template: Any, seen: Any) -> Any:  # noqa: ANN401 - any JSON value
     return _INSERT.sub(lambda insert: str(_argument(seen, insert[1])), template)
 
 
-def made(schema: Mapping[str, Any]) -> Any:  # noqa: ANN401 - any JSON value
+def made(schema: Mapping[str, Any]) -> Any:
     """The smallest plain value a JSON Schema describes: its default, constant or first choice, else an empty value of its type."""
     for given in ("default", "const"):
         if given in schema:
@@ -101,5 +101,5 @@ def made(schema: Mapping[str, Any]) -> Any:  # noqa: ANN401 - any JSON value
     return {"array": [], "string": "", "integer": 0, "number": 0, "boolean": True}.get(kind)
 
 
-def _argument(seen: Any, path: str) -> Any:  # noqa: ANN401 - any JSON value
+def _argument(seen: Any, path: str) -> Any:
     return next(paths.found(seen, paths.parse(path)), None)

@@ -1,0 +1,259 @@
+"""Case directories: what the catalog replays, as people review it.
+
+<case>/case.yaml        what is reviewed: signature, invariants, expectations, breaks, judging modes, review
+envelope.jsonl   a header line, then a crossing a line
+blobs/<sha256>   values over 8 kB, by content
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from twiceshy import documents, encoding
+from twiceshy.cutpoint import CutPoint
+from twiceshy.envelope import Record
+from twiceshy.errors import CaseError, DigestMismatch, FormatError, InputError
+from twiceshy.identity import digest
+from twiceshy.outcome import Mode
+from twiceshy.writes import DeclaredWrite
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from twiceshy.envelope import Envelope
+
+FORMAT = "twiceshy/case/1"
+BLOB_BYTES = 8192
+"""A stored value longer than this stands in a blob of its own, so that an envelope stays readable in review."""
+
+_SIDES = ("proposed", "seen", "raw", "shown", "chunks")
+_MARK = b'"$blob"'
+
+
+class Opportunity(Record, frozen=True, kw_only=True):
+    """Where the failure can happen: a step of the record, or a proposal of a tool (with these arguments)."""
+
+    seq: int | None = None
+    tool: str | None = None
+    args: dict[str, Any] | None = None
+
+
+class Judge(Record, frozen=True, kw_only=True):
+    """One way in which a case is replayed."""
+
+    mode: Mode = Mode.FULL
+    live: list[str] = []
+    after: int | None = None
+    freeze: list[str] = []
+
+    @property
+    def cut(self) -> CutPoint:
+        """The cut-point it stands for."""
+        return CutPoint(mode=self.mode, live=frozenset(self.live), after=self.after, freeze=frozenset(self.freeze))
+
+
+class Layer(Record, frozen=True, kw_only=True):
+    """The layer at fault, and how far that is shown."""
+
+    name: Literal[
+        "model", "harness.prompt", "harness.tool", "harness.workflow", "harness.memory", "environment", "grader", "unknown"
+    ] = "unknown"  # fmt: skip
+    verdict: Literal["proven", "suggested", "unresolved", "diverged"] = "suggested"
+    evidence: str = ""
+
+
+class Expect(Record, frozen=True, kw_only=True):
+    """What the case declares: writes that are explained, with the answers they get."""
+
+    writes: list[DeclaredWrite] = []
+
+
+class Review(Record, frozen=True, kw_only=True):
+    """The decision of a person, or that none was taken yet."""
+
+    status: Literal["proposed", "promoted"] = "proposed"
+    by: str | None = None
+    date: str | None = None
+    why: str | None = None
+
+
+class Case(Record, frozen=True, kw_only=True):
+    """case.yaml. `invariants` are the ids the case itself stands for: a break is killed when one of them turns red."""
+
+    format: str = FORMAT
+    id: str
+    kind: Literal["failure", "positive"]
+    workflow: str
+    trace_id: str
+    related_trace_ids: list[str] = []
+    signature: str | None = None
+    signature_id: str | None = None
+    tool: str | None = None
+    """The tool involved: a positive case of the same tool keeps a guard from refusing everything."""
+    severity: Literal["low", "medium", "high", "critical"] = "medium"
+    layer: Layer = Layer()
+    judge: list[Judge] = []
+    opportunity: Opportunity | None = None
+    invariants: list[str] = []
+    decided_by: list[str] = []
+    enforce_counts: bool | UnsetType = UNSET
+    expect: Expect = Expect()
+    breaks: list[str] = []
+    envelope_digest: str = ""
+    review: Review = Review()
+
+    def judges(self) -> list[Judge]:
+        """The judging modes: those of the case, else the defaults of its layer (semantics.md §6.1)."""
+        if self.judge:
+            return list(self.judge)
+        if self.layer.name in ("harness.prompt", "model"):
+            return [Judge(mode=Mode.CUT_POINT, live=["model:*"])]
+        seq = self.opportunity.seq if self.opportunity else None
+        prefix = [Judge(mode=Mode.CUT_POINT, after=seq - 1)] if seq is not None and seq > 1 else []
+        return [Judge(mode=Mode.FULL), *prefix]
+
+    @property
+    def digest(self) -> str:
+        """The sha256 of what the case asks for; the review block is not part of it."""
+        content = msgspec.to_builtins(msgspec.structs.replace(self, review=Review()))
+        return digest(content)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedCase:
+    """A case with its envelope and the directory it stands in."""
+
+    case: Case
+    envelope: Envelope
+    path: Path
+
+
+def load(path: Path) -> LoadedCase:
+    """The case in a directory, its envelope's digest checked against both files.
+
+    Raises InputError for a missing file, FormatError for an unknown format, CaseError for a wrong case.yaml (file and line), DigestMismatch.
+    """
+    case = _case(path / "case.yaml")
+    envelope = load_envelope(path / "envelope.jsonl")
+    if case.envelope_digest != envelope.digest:
+        raise DigestMismatch.of(path / "case.yaml", stated=case.envelope_digest, actual=envelope.digest)
+    if case.trace_id != envelope.trace_id or case.workflow != envelope.workflow:
+        raise CaseError.at(path / "case.yaml", "trace_id and workflow must be those of its envelope.")
+    return LoadedCase(case=case, envelope=envelope, path=path)
+
+
+def find(root: Path) -> Iterator[Path]:
+    """The case directories under a root, in order of their paths."""
+    for found in sorted(root.rglob("case.yaml")):
+        yield found.parent
+
+
+def load_envelope(path: Path) -> Envelope:
+    """The envelope in a file, blobs resolved, digest checked."""
+    try:
+        read = path.read_bytes().split(b"\n")
+    except FileNotFoundError:
+        raise InputError.missing(path) from None
+    content = [_resolved(line, path.parent / "blobs") for line in read if line]
+    return encoding.envelope_of(content, path)
+
+
+def save(path: Path, case: Case, envelope: Envelope) -> Case:
+    """Write a case directory whole: under another name first, then renamed. Returns the case with the envelope's digest in it.
+
+    An existing directory is replaced; the same content gives the same bytes.
+    """
+    case = msgspec.structs.replace(case, envelope_digest=envelope.digest)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+    try:
+        save_envelope(temporary / "envelope.jsonl", envelope)
+        (temporary / "case.yaml").write_text(case_text(case), encoding="utf-8")
+        temporary.chmod(0o755)
+        if path.exists():
+            shutil.rmtree(path)
+        temporary.replace(path)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    return case
+
+
+def save_envelope(path: Path, envelope: Envelope) -> None:
+    """Write the lines of an envelope, long values as blobs beside it."""
+    content = [_outsourced(line, path.parent / "blobs") for line in encoding.lines(envelope)]
+    path.write_bytes(b"\n".join([*content, b""]))
+
+
+def case_text(case: Case) -> str:
+    """case.yaml as text: fields in their order, defaults left out."""
+    import yaml
+
+    plain = {name: value for name, value in msgspec.to_builtins(case).items() if value != _DEFAULTS.get(name, UNSET)}
+    plain = {"format": case.format, **plain}
+    return str(yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=120))
+
+
+def _case(path: Path) -> Case:
+    document = documents.Document(path)
+    version = document.value.get("format") if isinstance(document.value, dict) else None
+    if version != FORMAT:
+        raise FormatError.unknown(path, version, known=FORMAT, upgrade="Install the twiceshy release that wrote it.")
+    case = document.into(Case, error=CaseError)
+    for at, judge in enumerate(case.judge):
+        try:
+            _ = judge.cut
+        except InputError as broken:
+            raise CaseError.at(path, str(broken), line=document.line(f"$.judge[{at}]")) from None
+    return case
+
+
+def _outsourced(line: bytes, blobs: Path) -> bytes:
+    """The line with each side over 8 kB replaced by {"$blob": sha256} and written under that name."""
+    if len(line) <= BLOB_BYTES:
+        return line
+    stored = msgspec.json.decode(line)
+    for side in _SIDES:
+        content = msgspec.json.encode(stored.get(side), order="deterministic")
+        if len(content) > BLOB_BYTES:
+            name = hashlib.sha256(content).hexdigest()
+            blobs.mkdir(exist_ok=True)
+            (blobs / name).write_bytes(content)
+            stored[side] = {"$blob": name}
+    return msgspec.json.encode(stored, order="deterministic")
+
+
+def _resolved(line: bytes, blobs: Path) -> bytes:
+    if _MARK not in line:
+        return line
+    stored = msgspec.json.decode(line)
+    for side in _SIDES:
+        held = stored.get(side)
+        if isinstance(held, dict) and list(held) == ["$blob"]:
+            stored[side] = msgspec.json.decode(_blob(blobs, str(held["$blob"])))
+    return msgspec.json.encode(stored, order="deterministic")
+
+
+def _blob(blobs: Path, name: str) -> bytes:
+    if not name.isalnum():
+        raise FormatError.at(blobs, f"{name[:80]!r} is no blob name.")
+    try:
+        content = (blobs / name).read_bytes()
+    except FileNotFoundError:
+        raise InputError.missing(blobs / name, what="blob") from None
+    actual = hashlib.sha256(content).hexdigest()
+    if actual != name:
+        raise DigestMismatch.of(blobs / name, stated=name, actual=actual)
+    return content
+
+
+_DEFAULTS: dict[str, Any] = msgspec.to_builtins(Case(id="", kind="failure", workflow="", trace_id=""))
+for _required in ("id", "kind", "workflow", "trace_id", "envelope_digest"):
+    del _DEFAULTS[_required]
