@@ -1,3 +1,4 @@
+import ast
 import json
 import re
 import subprocess
@@ -95,6 +96,26 @@ def test_lock_holds_every_dependency() -> None:
         if not wanted.specifier.contains(locked.get(canonicalize_name(wanted.name), "0"), prereleases=True)
     ]
     assert missing == [], "pyproject.toml changed without the lock: run make lock"
+
+
+def imported() -> set[str]:
+    trees = [
+        ast.parse(path.read_text(encoding="utf-8"))
+        for room in ("src", "tasks", "flows", "dashboards", "examples", "benchmarks")
+        for path in (ROOT / room).rglob("*.py")
+    ]
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    names += [node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module and not node.level]
+    return {name.split(".")[0] for name in names}
+
+
+def test_no_excuse_outlives_its_room() -> None:
+    deptry = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["deptry"]
+    modules = deptry["package_module_name_map"]
+    excused = deptry.get("per_rule_ignores", {}).get("DEP002", [])
+    stale = [name for name in excused if modules.get(name, name.replace("-", "_")) in imported()]
+    assert stale == [], "imported now: delete their lines from DEP002 in pyproject.toml"
 
 
 def test_every_pin_has_a_hash() -> None:
