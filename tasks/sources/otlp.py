@@ -1,0 +1,31 @@
+"""OTLP traces, as JSON or JSON lines, to canonical spans: GenAI conventions (>= 1.37) and the attributes that twiceshy's own recorder exports.
+
+A span is one crossing, or context. `twiceshy.*` says what the conventions have no word for; a source that writes none of it is read by `gen_ai.*` alone, and
+every value that is given by both must agree (`twiceshy.*` wins). JSON text is `identity.canonical`'s or `identity.tagged`'s; ints may be strings, as OTLP does.
+
+| attribute                        | on                          | content                                                                              |
+|----------------------------------|-----------------------------|--------------------------------------------------------------------------------------|
+| twiceshy.kind                    | every crossing              | model tool retrieval memory user human clock random flag hook guard router handoff   |
+| twiceshy.seq, .sub               | every crossing              | its place in the envelope: #seq.sub; a sub's span is a child of its step's span      |
+| twiceshy.scope                   | crossings of spawned agents | spawn path; absent for the root agent                                                |
+| twiceshy.group                   | tool crossings              | seq of the model crossing that asked                                                 |
+| twiceshy.at                      | hooks, guards               | `before:TOOL` or `after:TOOL`                                                        |
+| twiceshy.attempt                 | tool crossings              | 2 and up; absent for a first attempt                                                 |
+| twiceshy.proposed .seen .raw .shown | crossings                | tagged JSON text of that side; absent is unknown, the text `null` is a recorded null |
+| twiceshy.blocked_by              | tool crossings              | the guard that refused the call                                                      |
+| twiceshy.error.class .type .message .definite | crossings, root | the error that was raised; span status 2 besides                                     |
+| twiceshy.clock.text .tz .instant_ns | root                     | the pinned clock: what the agent was told, its zone, the instant                     |
+| twiceshy.workflow                | root, or the resource       | the workflow whose policies and cases apply                                          |
+| twiceshy.goal                    | root                        | `input.goal`                                                                         |
+| twiceshy.seen, .raw              | root                        | the run's input (`input.user`) and its final output; no .raw: it never returned      |
+| twiceshy.agent.version           | root, or the resource       | version of the harness (`gen_ai.agent.version` is read too)                          |
+| twiceshy.prompt.name .version    | model crossings             | version of the prompt; the digest is computed from the system text                   |
+| twiceshy.request                 | model crossings             | tagged JSON: what the request holds beside `messages` and `tools` (sampling, output_format) |
+| twiceshy.score.origin            | evaluation events           | human llm code api (`api`: feedback of the user)                                     |
+| twiceshy.tags                    | root                        | list of tags                                                                         |
+
+A model crossing's request is `gen_ai.input.messages` + `gen_ai.tool.definitions` + `twiceshy.request`; its output is the one message of `gen_ai.output.messages`
+(`parts`, `finish_reason`), as JSON text exactly as the run had them. `twiceshy.seen` and `twiceshy.raw` are read there only where those cannot express it.
+The root is `gen_ai.operation.name = invoke_agent` with `gen_ai.agent.name`, `gen_ai.conversation.id`. Tool crossings carry `gen_ai.tool.name`, `.call.id` besides.
+Scores are span events `gen_ai.evaluation.result` {gen_ai.evaluation.name, .score.value, .score.label, .explanation}.
+"""
