@@ -1,0 +1,1 @@
+"""Decide which traces become cases, members, held or discarded."""

@@ -1,0 +1,1 @@
+"""Name the layers that may be at fault, with evidence."""

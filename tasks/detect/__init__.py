@@ -1,0 +1,1 @@
+"""Find violated invariants and detector hits in recorded runs."""

@@ -1,0 +1,1 @@
+"""Publish coverage, divergence, champion comparison and quality of a generation."""

@@ -1,0 +1,158 @@
+"""The tables that publish writes. Published, they carry `generation` (the corpus id) besides; the store adds it."""
+
+from typing import Annotated
+
+import pandera.polars as pa
+import polars as pl
+from pandera.api.polars.types import PolarsData
+
+from tasks.contracts import (
+    BoolOrNull,
+    Count,
+    Json,
+    Labels,
+    Night,
+    Number,
+    NumberOrNull,
+    RatioOrNull,
+    SignatureIdOrNull,
+    Table,
+    Text,
+    TextOrNull,
+    implies,
+    one_of,
+    rows,
+)
+from tasks.replay.schema import Live
+from twiceshy.outcome import Mode, Outcome
+
+CELL_STATES = ("covered", "unproven", "gap", "not_seen")
+CHANGES = ("regressed", "known", "new", "fixed", "diverged", "recovered", "unjudged")
+"""Of the candidate against the champion: FAILED is regressed, known or new; else what became of the champion's result."""
+
+
+class Coverage(Table):
+    """One cell (`workflow`, `tool`, `error_code`, `bucket`): seen in production, in the corpus, covered, and its state.
+
+    The universe of cells comes from tool schemas and declared codes; the happy path is error code `ok`.
+    """
+
+    workflow: Text
+    tool: Text
+    error_code: Text
+    bucket: Text
+    runs: Count
+    """Production runs in the window that met the cell."""
+    cases: Count
+    positives: Count
+    breaks_applied: Count
+    breaks_killed: Count
+    state: Annotated[str, one_of(CELL_STATES)]
+
+    class Config(Table.Config):
+        unique = ["workflow", "tool", "error_code", "bucket"]
+
+    @pa.dataframe_check
+    @classmethod
+    def state_from_counts(cls, data: PolarsData) -> pl.LazyFrame:
+        """Without a case a cell is not seen or a gap, by its runs; with one it is covered or unproven."""
+        empty = pl.when(pl.col("runs") == 0).then(pl.col("state") == "not_seen").otherwise(pl.col("state") == "gap")
+        held = pl.col("state").is_in(["covered", "unproven"])
+        return rows(data, pl.when(pl.col("cases") == 0).then(empty).otherwise(held))
+
+    @pa.dataframe_check
+    @classmethod
+    def covered_is_proven(cls, data: PolarsData) -> pl.LazyFrame:
+        """A covered cell has a passing positive, a break, and every break killed."""
+        killed = (pl.col("breaks_applied") > 0) & (pl.col("breaks_killed") == pl.col("breaks_applied"))
+        return rows(data, implies(pl.col("state") == "covered", killed & (pl.col("positives") > 0)))
+
+    @pa.dataframe_check
+    @classmethod
+    def killed_were_applied(cls, data: PolarsData) -> pl.LazyFrame:
+        """No more breaks are killed than were applied."""
+        return rows(data, pl.col("breaks_killed") <= pl.col("breaks_applied"))
+
+
+class Divergence(Table):
+    """One (`night`, `mode`, `workflow`): replays, how many diverged, the Wilson bounds of the rate, and the versions it was taken with."""
+
+    night: Night
+    mode: Annotated[str, one_of(Mode)]
+    workflow: Text
+    replays: Count
+    diverged: Count
+    wilson_low: RatioOrNull
+    wilson_high: RatioOrNull
+    versions: Json
+    """{candidate, catalog, harness}: a jump of the rate is attributed to what changed here."""
+
+    class Config(Table.Config):
+        unique = ["night", "mode", "workflow"]
+
+    @pa.dataframe_check
+    @classmethod
+    def rate_within_bounds(cls, data: PolarsData) -> pl.LazyFrame:
+        """The rate lies within its bounds; without replays there are no bounds."""
+        rate, slack = pl.col("diverged") / pl.col("replays"), 1e-9
+        inside = (pl.col("wilson_low") <= rate + slack) & (rate <= pl.col("wilson_high") + slack)
+        unbounded = pl.col("wilson_low").is_null() & pl.col("wilson_high").is_null() & (pl.col("diverged") == 0)
+        return rows(data, pl.when(pl.col("replays") == 0).then(unbounded).otherwise(inside))
+
+
+class ChampionDiff(Table):
+    """One case whose result differs from the champion's: (`run_id`, `case_id`, `mode`, `live`)."""
+
+    run_id: Text
+    case_id: Text
+    mode: Annotated[str, one_of(Mode)]
+    live: Live
+    night: Night
+    workflow: Text
+    signature: SignatureIdOrNull
+    slug: TextOrNull
+    candidate_digest: Text
+    champion_digest: TextOrNull
+    champion_outcome: Annotated[str, one_of(Outcome, nullable=True)]
+    """Null for a new case: no champion has judged it."""
+    candidate_outcome: Annotated[str, one_of(Outcome)]
+    champion_violated: Labels
+    candidate_violated: Labels
+    change: Annotated[str, one_of(CHANGES)]
+    waiver: TextOrNull
+
+    class Config(Table.Config):
+        unique = ["run_id", "case_id", "mode", "live"]
+
+    @pa.dataframe_check
+    @classmethod
+    def something_differs(cls, data: PolarsData) -> pl.LazyFrame:
+        """Outcome or violated ids differ."""
+        outcomes = pl.col("champion_outcome").ne_missing(pl.col("candidate_outcome"))
+        return rows(data, outcomes | (pl.col("champion_violated") != pl.col("candidate_violated")))
+
+
+class Quality(Table):
+    """One (`scope`, `metric`) of a generation and the expectation it meets; a ratio 0-1, a count, or a duration in ns as `unit` says."""
+
+    scope: Text
+    """`all`, or `source:NAME`, `workflow:NAME`, `table:NAME`."""
+    metric: Text
+    unit: Annotated[str, one_of(("count", "ratio", "ns"))]
+    value: Number
+    low: NumberOrNull
+    high: NumberOrNull
+    met: BoolOrNull
+    """Null where nothing is expected: the metric is stated only."""
+
+    class Config(Table.Config):
+        unique = ["scope", "metric"]
+
+    @pa.dataframe_check
+    @classmethod
+    def met_within_bounds(cls, data: PolarsData) -> pl.LazyFrame:
+        """Met is low <= value <= high over the bounds that are given; null without bounds."""
+        low, high = pl.col("low"), pl.col("high")
+        inside = (low.is_null() | (pl.col("value") >= low)) & (high.is_null() | (pl.col("value") <= high))
+        expected = pl.when(low.is_null() & high.is_null()).then(pl.lit(None, pl.Boolean)).otherwise(inside)
+        return rows(data, pl.col("met").eq_missing(expected))

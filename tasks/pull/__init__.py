@@ -1,0 +1,1 @@
+"""Pull a window of a source and account for every span in it."""

@@ -1,0 +1,1 @@
+"""Redact parsed values under a policy and a key."""

@@ -1,0 +1,1 @@
+"""Run the catalog against a candidate and turn verdicts into rows."""

@@ -1,0 +1,1 @@
+"""Give every failing trace its keys and signature."""

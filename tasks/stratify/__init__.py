@@ -1,0 +1,1 @@
+"""Sample traces over tool, argument bucket and error code."""
