@@ -38,18 +38,30 @@ class Offer(NamedTuple):
     schema: Mapping[str, Any]
 
 
+def arguments(optional: Mapping[str, Any] | None = None, **required: Mapping[str, Any]) -> dict[str, Any]:
+    """The JSON Schema of a tool's arguments: these and no others."""
+    return {
+        "type": "object", "properties": {**required, **(optional or {})}, "required": list(required),
+        "additionalProperties": False,
+    }  # fmt: skip
+
+
 def as_told(now: datetime) -> str:
     """The clock as it is written into a prompt, with its zone."""
     return f"{now:%A} {now:%Y-%m-%d %H:%M} {now.tzname()}"
 
 
 def converse(
-    model: Callable[[dict[str, Any]], dict[str, Any]], offers: Mapping[str, Offer], *, system: str, user: str
-) -> dict[str, Any]:
-    """The final output of one run: {"status", "message", ...}; `gave_up` once the model has had its turns."""
+    model: Callable[[dict[str, Any]], dict[str, Any]], offers: Mapping[str, Offer], *, system: str, user: str,
+    nudge: Callable[[list[str]], str | None] = lambda _: None, max_turns: int = MAX_TURNS,
+) -> dict[str, Any]:  # fmt: skip
+    """The final output of one run: {"status", "message", ...}; `gave_up` once the model has had its turns.
+
+    nudge: what the workflow says to the model after a turn that called these tools, if anything.
+    """
     messages = [_said("system", system), _said("user", user)]
     tools = [{"name": name, "parameters": dict(offer.schema)} for name, offer in offers.items()]
-    for _ in range(MAX_TURNS):
+    for _ in range(max_turns):
         request = {
             "messages": list(messages), "tools": tools, "output_format": OUTPUT_FORMAT, "sampling": SAMPLING,
         }  # fmt: skip
@@ -63,6 +75,9 @@ def converse(
         except Ended as ended:
             return ended.output
         messages.append({"role": "tool", "parts": answers})
+        urged = nudge([call["name"] for call in calls])
+        if urged is not None:
+            messages.append(_said("user", urged))
     return {"status": "gave_up", "message": "We could not finish this; a colleague will get back to you."}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from examples.loop import Ended, Offer, as_told, converse
+from examples.loop import Ended, Offer, arguments, as_told, converse
 from examples.refund.planner import plan
 
 if TYPE_CHECKING:
@@ -29,20 +29,13 @@ _AMOUNT = {"type": "number", "exclusiveMinimum": 0}
 _TEXT = {"type": "string"}
 
 
-def _object(required: Record, **optional: Record) -> Record:
-    return {
-        "type": "object", "properties": {**required, **optional}, "required": list(required),
-        "additionalProperties": False,
-    }  # fmt: skip
-
-
 SCHEMAS: dict[str, Record] = {
-    "get_order": _object({"order_id": _ORDER_ID}),
-    "get_customer": _object({"email": _TEXT}),
-    "get_approval": _object({"order_id": _ORDER_ID}),
-    "create_approval": _object({"order_id": _ORDER_ID, "amount_gbp": _AMOUNT, "reason": _TEXT}),
-    "issue_refund": _object({"order_id": _ORDER_ID, "amount_gbp": _AMOUNT}, approval_token=_TEXT),
-    "send_message": _object({"to": _TEXT, "body": _TEXT}),
+    "get_order": arguments(order_id=_ORDER_ID),
+    "get_customer": arguments(email=_TEXT),
+    "get_approval": arguments(order_id=_ORDER_ID),
+    "create_approval": arguments(order_id=_ORDER_ID, amount_gbp=_AMOUNT, reason=_TEXT),
+    "issue_refund": arguments({"approval_token": _TEXT}, order_id=_ORDER_ID, amount_gbp=_AMOUNT),
+    "send_message": arguments(to=_TEXT, body=_TEXT),
 }
 READS = frozenset({"get_order", "get_customer", "get_approval"})
 
@@ -102,8 +95,8 @@ def build(boundary: Boundary, shop: Shop, design: Design) -> Callable[[Record], 
 def _noting(tool: Callable[..., Record], noted: dict[str, Record]) -> Callable[..., Record]:
     """The tool, with what it showed kept by order for the guard."""
 
-    def call(**arguments: Any) -> Record:
-        noted[str(arguments.get("order_id"))] = record = tool(**arguments)
+    def call(**asked: Any) -> Record:
+        noted[str(asked.get("order_id"))] = record = tool(**asked)
         return record
 
     return call
@@ -112,13 +105,13 @@ def _noting(tool: Callable[..., Record], noted: dict[str, Record]) -> Callable[.
 def _refund_approval(orders: dict[str, Record], approvals: dict[str, Record]) -> Callable[[Record], str | None]:
     """The guard before issue_refund. It fails closed: no known limit, no refund; a token counts only if it was granted."""
 
-    def refund_approval(arguments: Record) -> str | None:
-        order_id, amount = str(arguments.get("order_id")), arguments.get("amount_gbp")
+    def refund_approval(asked: Record) -> str | None:
+        order_id, amount = str(asked.get("order_id")), asked.get("amount_gbp")
         limit = orders.get(order_id, {}).get("policy_limit_gbp")
         if not isinstance(limit, int | float) or not isinstance(amount, int | float):
             return "the refund limit of this order is not known"
         granted = approvals.get(order_id, {}).get("token")
-        if amount > limit and (granted is None or arguments.get("approval_token") != granted):
+        if amount > limit and (granted is None or asked.get("approval_token") != granted):
             return f"{amount} GBP is above the limit of {limit} GBP and has no approval token"
         return None
 

@@ -1,0 +1,63 @@
+"""The scheduling agent's own code, and the prompts of its versions: they differ in nothing else."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from examples.loop import Offer, arguments, as_told, converse
+from examples.scheduling.planner import plan
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from examples.scheduling.diary import Diary
+    from twiceshy import Boundary
+
+    Record = dict[str, Any]
+
+PROMPT_NAME = "scheduling-agent"
+_TASK = """You move installation appointments of customers.
+- Look the appointment up, then the open slots of the day that is asked for.
+- End with JSON: status and message.
+"""
+_QUICK = "- Customers like quick answers: confirm the day they ask for.\n"
+_LOOK_ON = "- If that day has no open slot, look at the next working day and take its first slot.\n"
+_CONFIRM_FIRST = "- Confirm to the customer first, so that nobody waits; then reschedule.\n"
+_CONFIRM_AFTER = "- Reschedule first; confirm to the customer only after it is done.\n"
+_APOLOGISE = "- If a tool reports an error, apologise briefly and close the conversation.\n"
+_SAY_SO = "- If a date does not exist, say so, name the nearest dates that do, and ask which one is meant.\n"
+
+PROMPTS = {
+    "3": _TASK + _QUICK,
+    "4": _TASK + _CONFIRM_FIRST + _LOOK_ON,
+    "5": _TASK + _LOOK_ON + _CONFIRM_AFTER,
+    "6": _TASK + _LOOK_ON + _CONFIRM_AFTER + _APOLOGISE,
+    "7": _TASK + _LOOK_ON + _CONFIRM_AFTER + _SAY_SO,
+}
+"""The prompt by its version."""
+
+SCHEMAS: dict[str, Record] = {
+    "get_appointment": arguments(appointment_id={"type": "string", "pattern": "^K[0-9]{4}$"}),
+    "list_open_slots": arguments(day={"type": "string"}),
+    "reschedule": arguments(appointment_id={"type": "string"}, slot_id={"type": "string"}),
+    "send_confirmation": arguments(appointment_id={"type": "string"}, to={"type": "string"}, body={"type": "string"}),
+}
+READS = frozenset({"get_appointment", "list_open_slots"})
+
+
+def build(boundary: Boundary, diary: Diary, prompt: str) -> Callable[[Record], Record]:
+    """The agent: {"message": text} in, {"status", "message"} out."""
+    offers = {
+        name: Offer(
+            boundary.tool(name, getattr(diary, name), effect="read" if name in READS else "write", schema=schema),
+            schema,
+        )
+        for name, schema in SCHEMAS.items()
+    }
+    planner = boundary.model("planner", plan, prompt=prompt)
+
+    def agent(user: Record) -> Record:
+        system = f"{prompt}Now: {as_told(boundary.now())}."
+        return converse(planner, offers, system=system, user=user["message"])
+
+    return agent
