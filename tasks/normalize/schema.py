@@ -121,10 +121,7 @@ class Traces(Table):
 
 
 class Spans(RedactedSpans):
-    """One span, redacted and normalized: `row_id`, with its bucket labels and the crossing it became, if it became one."""
-
-    crossing_seq: CountOrNull
-    crossing_sub: CountOrNull
+    """One span, redacted and normalized: `row_id`, with its bucket labels and, in `crossing_seq` and `crossing_sub`, the crossing it became."""
 
 
 class Scores(ScoreRecords):

@@ -6,6 +6,7 @@ every value that is given by both must agree (`twiceshy.*` wins). JSON text is `
 | attribute                        | on                          | content                                                                              |
 |----------------------------------|-----------------------------|--------------------------------------------------------------------------------------|
 | twiceshy.kind                    | every crossing              | model tool retrieval memory user human clock random flag hook guard router handoff   |
+| twiceshy.name                    | every crossing              | the boundary's name (model `planner`, hook `strip`); absent: tool name or span name   |
 | twiceshy.seq, .sub               | every crossing              | its place in the envelope: #seq.sub; a sub's span is a child of its step's span      |
 | twiceshy.scope                   | crossings of spawned agents | spawn path; absent for the root agent                                                |
 | twiceshy.group                   | tool crossings              | seq of the model crossing that asked                                                 |
@@ -19,6 +20,7 @@ every value that is given by both must agree (`twiceshy.*` wins). JSON text is `
 | twiceshy.goal                    | root                        | `input.goal`                                                                         |
 | twiceshy.seen, .raw              | root                        | the run's input (`input.user`) and its final output; no .raw: it never returned      |
 | twiceshy.agent.version           | root, or the resource       | version of the harness (`gen_ai.agent.version` is read too)                          |
+| twiceshy.versions                | root                        | JSON of `pins.versions`: the layers model, prompt, tools, routing, ... as recorded   |
 | twiceshy.prompt.name .version    | model crossings             | version of the prompt; the digest is computed from the system text                   |
 | twiceshy.request                 | model crossings             | tagged JSON: what the request holds beside `messages` and `tools` (sampling, output_format) |
 | twiceshy.score.origin            | evaluation events           | human llm code api (`api`: feedback of the user)                                     |

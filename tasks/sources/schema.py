@@ -11,6 +11,7 @@ from tasks.contracts import (
     BoolOrNull,
     BucketLabels,
     Count,
+    CountOrNull,
     Digest,
     DigestOrNull,
     JsonOrNull,
@@ -24,6 +25,7 @@ from tasks.contracts import (
     TextOrNull,
     TraceId,
     implies,
+    like,
     one_of,
     rows,
 )
@@ -69,6 +71,19 @@ class SpanRecords(Table):
     user_ref: TextOrNull
     agent_name: TextOrNull
     agent_version: TextOrNull
+    workflow: TextOrNull
+    """As recorded, or as claimed for the whole trace when it was pulled; redact and normalize go by its policies."""
+    goal: TextOrNull
+    crossing_seq: CountOrNull
+    """The place in the envelope, #seq.sub, where the source numbers its crossings; normalize fills it for every crossing."""
+    crossing_sub: CountOrNull
+    scope: TextOrNull
+    """Spawn path of agents, where recorded."""
+    group: CountOrNull
+    """The recorded seq of the model crossing that asked for this one."""
+    at: Annotated[str, like("(?:before|after):.+", nullable=True)]
+    """Hooks and guards: where they sit."""
+    blocked_by: TextOrNull
     kind: Annotated[str, one_of(SPAN_KINDS)]
     name: str
     seq: Count
@@ -89,6 +104,8 @@ class SpanRecords(Table):
     shown_encoding: Annotated[str, one_of(ENCODINGS, nullable=True)]
     bucket_labels: BucketLabels
     is_error: bool
+    error_class: TextOrNull
+    """As raised, qualified, where recorded."""
     error_code: TextOrNull
     error_message: TextOrNull
     error_source: Annotated[str, one_of(ERROR_SOURCES, nullable=True)]
@@ -103,11 +120,15 @@ class SpanRecords(Table):
     model_params: JsonOrNull
     finish_reason: TextOrNull
     usage: JsonOrNull
+    versions: JsonOrNull
+    """The recorded layer versions of the run, as in `pins.versions` (semantics.md §2)."""
     prompt_name: TextOrNull
     prompt_version: TextOrNull
     prompt_hash: DigestOrNull
     clock_text: TextOrNull
     clock_tz: TextOrNull
+    clock_ns: NanosOrNull
+    """The pinned instant itself, where recorded; moved by redaction together with the text."""
     flags: Labels
     """Of formats.md §8, such as `truncated`, `nested_json:2`, `shadow_of:<span_id>`; sorted."""
     provenance: JsonOrNull
