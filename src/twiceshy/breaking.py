@@ -54,12 +54,13 @@ def parse(text: str) -> Break:
 
 
 class BreakingBoundary(Boundary):
-    """A boundary under which declared guards and hooks are damaged. `applied` holds every break that changed something."""
+    """A boundary under which declared guards and hooks are damaged. `on_applied` hears of each break, once, when it first changes something."""
 
-    def __init__(self, backend: Backend, breaks: Sequence[Break]) -> None:
+    def __init__(self, backend: Backend, breaks: Sequence[Break], *, on_applied: Callable[[Break], object]) -> None:
         super().__init__(backend)
         self._breaks = tuple(breaks)
-        self.applied: set[Break] = set()
+        self._unheard = set(self._breaks)
+        self._on_applied = on_applied
 
     def guard(self, name: str, fn: Callable[[Any], Any], *, before: str) -> None:
         """Declare a guard, switched off where a break says so."""
@@ -79,12 +80,17 @@ class BreakingBoundary(Boundary):
                 if tool in self.tools:
                     super().hook(f"break {found.text}", self._stripping(found, path), after=tool)
 
+    def _heard(self, found: Break) -> None:
+        if found in self._unheard:
+            self._unheard.discard(found)
+            self._on_applied(found)
+
     def _named(self, operator: Operator, name: str) -> Break | None:
         return next((found for found in self._breaks if found.operator == operator and found.target == name), None)
 
     def _passing(self, off: Break, answer: object) -> Callable[[Any], Any]:
         def passing(value: Any) -> Any:
-            self.applied.add(off)
+            self._heard(off)
             return value if answer is UNSET else answer
 
         return passing
@@ -94,7 +100,7 @@ class BreakingBoundary(Boundary):
 
         def stripping(result: Any) -> Any:
             if any(True for _ in paths.found(result, parts)):
-                self.applied.add(found)
+                self._heard(found)
             return paths.edited(result, parts, lambda _: UNSET)
 
         return stripping

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import time
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Protocol
@@ -129,9 +131,12 @@ def record(sink: Sink | None = None, *, policy: ToolsPolicy | None = None) -> Re
 
 
 def run(agent: Callable[[Any], Any], user: object) -> Disposition:
-    """Run an agent to its end; what it raised is part of how it ended."""
+    """Run an agent, plain or async, to its end; what it raised is part of how it ended."""
     try:
-        return Disposition(output=agent(user))
+        output = agent(user)
+        if inspect.iscoroutine(output):
+            output = asyncio.run(output)
+        return Disposition(output=output)
     except Exception as raised:  # noqa: BLE001 - whatever the agent's own code raises
         return Disposition(ended=False, output=UNSET, error=error_record(raised, ()))
 

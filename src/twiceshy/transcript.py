@@ -15,6 +15,9 @@ from twiceshy.outcome import AnsweredBy, BoundaryState, Divergence
 Drift = Literal["template", "messages"]
 """How a frozen model's request differs from the recorded one."""
 
+Crash = Literal["crashed", "cpu", "wall"]
+"""How a trial ended that left no end marker: on its own, at its CPU limit, at its wall clock."""
+
 
 class FieldDiff(Record, frozen=True, kw_only=True):
     """One leaf in which a call differs from a recording; UNSET is "not there"."""
@@ -82,7 +85,7 @@ class Transcript(Record, frozen=True, kw_only=True):
     played: list[Played] = []
     divergence: Diverged | None = None
     disposition: Disposition | None = None
-    crash: Literal["crashed", "cpu", "wall", "memory", "output"] | None = None
+    crash: Crash | None = None
     fault: str | None = None
 
     @property
