@@ -34,7 +34,7 @@ SCHEMAS: dict[str, Record] = {
     "get_customer": arguments(email=_TEXT),
     "get_approval": arguments(order_id=_ORDER_ID),
     "create_approval": arguments(order_id=_ORDER_ID, amount_gbp=_AMOUNT, reason=_TEXT),
-    "issue_refund": arguments({"approval_token": _TEXT}, order_id=_ORDER_ID, amount_gbp=_AMOUNT),
+    "issue_refund": arguments({"approval_token": {**_TEXT, "minLength": 1}}, order_id=_ORDER_ID, amount_gbp=_AMOUNT),
     "send_message": arguments(to=_TEXT, body=_TEXT),
 }
 READS = frozenset({"get_order", "get_customer", "get_approval"})

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from examples.loop import Offer, arguments, as_told, converse
+from examples.scheduling.diary import check_date
 from examples.scheduling.planner import plan
+from twiceshy.envelope import Effect
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +26,7 @@ _QUICK = "- Customers like quick answers: confirm the day they ask for.\n"
 _LOOK_ON = "- If that day has no open slot, look at the next working day and take its first slot.\n"
 _CONFIRM_FIRST = "- Confirm to the customer first, so that nobody waits; then reschedule.\n"
 _CONFIRM_AFTER = "- Reschedule first; confirm to the customer only after it is done.\n"
-_APOLOGISE = "- If a tool reports an error, apologise briefly and close the conversation.\n"
+_APOLOGISE = "- If something is wrong, apologise briefly and close the conversation.\n"
 _SAY_SO = "- If a date does not exist, say so, name the nearest dates that do, and ask which one is meant.\n"
 
 PROMPTS = {
@@ -38,22 +40,22 @@ PROMPTS = {
 
 SCHEMAS: dict[str, Record] = {
     "get_appointment": arguments(appointment_id={"type": "string", "pattern": "^K[0-9]{4}$"}),
+    "check_date": arguments(date={"type": "string"}),
     "list_open_slots": arguments(day={"type": "string"}),
     "reschedule": arguments(appointment_id={"type": "string"}, slot_id={"type": "string"}),
     "send_confirmation": arguments(appointment_id={"type": "string"}, to={"type": "string"}, body={"type": "string"}),
 }
-READS = frozenset({"get_appointment", "list_open_slots"})
+EFFECTS = {"get_appointment": Effect.READ, "list_open_slots": Effect.READ, "check_date": Effect.NONE}
 
 
 def build(boundary: Boundary, diary: Diary, prompt: str) -> Callable[[Record], Record]:
     """The agent: {"message": text} in, {"status", "message"} out."""
-    offers = {
-        name: Offer(
-            boundary.tool(name, getattr(diary, name), effect="read" if name in READS else "write", schema=schema),
-            schema,
-        )
-        for name, schema in SCHEMAS.items()
+    functions = {name: check_date if name == "check_date" else getattr(diary, name) for name in SCHEMAS}
+    tools = {
+        name: boundary.tool(name, fn, effect=EFFECTS.get(name, Effect.WRITE), schema=SCHEMAS[name])
+        for name, fn in functions.items()
     }
+    offers = {name: Offer(tools[name], schema) for name, schema in SCHEMAS.items()}
     planner = boundary.model("planner", plan, prompt=prompt)
 
     def agent(user: Record) -> Record:

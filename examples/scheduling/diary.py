@@ -12,6 +12,8 @@ MONTHS = tuple(calendar.month_name)[1:]
 WEEKDAYS = tuple(calendar.day_name)
 _MONTH_DAY = re.compile(rf"({'|'.join(MONTHS)}) (\d{{1,2}})")
 
+_A_LEAP_AND_A_COMMON_YEAR = (2028, 2027)
+
 # The Tuesday of the failed run.
 TODAY = date(2026, 11, 10)
 
@@ -84,6 +86,16 @@ class Diary:
         if appointment_id not in self._appointments:
             raise LookupError(f"appointment {appointment_id} not found")
         return self._appointments[appointment_id]
+
+
+def check_date(*, date: str) -> dict[str, Any]:
+    """Whether a month and a day ("July 3") exist in some year, and if not, how many days the month has: a pure tool."""
+    named = _MONTH_DAY.fullmatch(date)
+    if named is None:
+        return {"exists": False}
+    month = named[1]
+    days = max(calendar.monthrange(year, MONTHS.index(month) + 1)[1] for year in _A_LEAP_AND_A_COMMON_YEAR)
+    return {"exists": True} if 1 <= int(named[2]) <= days else {"exists": False, "month": month, "days": days}
 
 
 def _next(day: str, today: date) -> date:

@@ -16,7 +16,6 @@ MODEL = "scripted-scheduling-planner-1"
 
 APPOINTMENT = re.compile(r"\bK\d{4}\b")
 DAY = re.compile(rf"\b(?:{'|'.join(WEEKDAYS)}|(?:{'|'.join(MONTHS)}) \d{{1,2}}|\d{{4}}-\d{{2}}-\d{{2}})\b")
-MONTH_LENGTH = re.compile(r"(\w+) has (\d+) days")
 LOOK_ON = "look at the next working day"
 CONFIRM_FIRST = "Confirm to the customer first"
 SAY_SO = "If a date does not exist, say so"
@@ -47,23 +46,30 @@ def _look_up(talk: Conversation) -> dict[str, Any]:
 
 
 def _move(talk: Conversation, appointment: dict[str, Any], asked: str) -> dict[str, Any]:
+    if asked.split(maxsplit=1)[0] in MONTHS:
+        checked = talk.value("check_date")
+        if checked is None:
+            return talk.propose(("check_date", {"date": asked}))
+        if not checked["exists"]:
+            return _impossible(talk, asked, checked)
     listed = talk.all("list_open_slots")
     if not listed:
         return talk.propose(("list_open_slots", {"day": asked}))
     if not listed[-1].ok:
-        return _impossible(talk, asked, listed[-1])
+        return _impossible(talk, asked, {})
     if not listed[-1].response["slots"]:
         return _full(talk, appointment, asked, listed)
     slot = {**listed[-1].response, **listed[-1].response["slots"][0]}
     return _take(talk, appointment, slot)
 
 
-def _impossible(talk: Conversation, asked: str, refused: Result) -> dict[str, Any]:
+def _impossible(talk: Conversation, asked: str, checked: dict[str, Any]) -> dict[str, Any]:
     """An impossible day: corrected where the prompt says so, otherwise swallowed with an apology."""
-    length = MONTH_LENGTH.search(refused.error or "")
-    if SAY_SO not in talk.system or length is None:
+    if SAY_SO not in talk.system:
         return final("apologised", "Sorry, something went wrong on our side. We have noted your wish.")
-    month, days = length.groups()
+    if "days" not in checked:
+        return final("needs_correction", f"{asked} does not exist. Which day did you mean?")
+    month, days = checked["month"], checked["days"]
     after = MONTHS[MONTHS.index(month) + 1 - len(MONTHS)]
     text = f"{asked} does not exist: {month} has {days} days. Did you mean {month} {days} or {after} 1?"
     return final("needs_correction", text)
