@@ -224,7 +224,7 @@ class Boundary:
         seq = self._numbers.step()
         call = Call(kind=Kind.MODEL, name=declared.name, seq=seq, scope=self._scope, seen=request, declared=declared)
         answer = self._backend.cross(call)
-        output = yield from _settled(answer, partial(_required(declared), request), seq)
+        output = yield from _settled(answer, partial(_run, declared, request), seq)
         self._group = seq
         answer.close(Closing(raw=output, shown=output))
         return output
@@ -247,7 +247,7 @@ class Boundary:
             refused = Blocked(guard, reason or "refused")
             answer.close(Closing(error=refused))
             raise refused
-        raw = yield from _settled(answer, partial(_required(declared), **seen), seq)
+        raw = yield from _settled(answer, partial(_run, declared, **seen), seq)
         shown = yield from self._shown(declared.name, raw, seq) if answer.shown is UNSET else _already(answer.shown)
         answer.close(Closing(raw=raw, shown=shown))
         return shown
@@ -312,10 +312,10 @@ def _verdict(returned: object) -> dict[str, Any]:
     return {"blocked": True, "reason": returned if isinstance(returned, str) else "refused"}
 
 
-def _required(declared: Declared) -> Callable[..., Any]:
+def _run(declared: Declared, /, *args: Any, **kwargs: Any) -> Any:
     if declared.fn is None:
         raise TypeError(f"{declared.name!r} was declared without a function, so it cannot run live")
-    return declared.fn
+    return declared.fn(*args, **kwargs)
 
 
 def _position(name: str, *, before: str | None, after: str | None) -> str:
