@@ -13,6 +13,7 @@ TwiceshyError
 `- InfrastructureError     our fault or the machine's, never the candidate's   exit code 4
    |- IsolationNotHeld     a canary got out, or the level cannot be had
    |- KeyMissing           a redaction key that a rule needs is not at hand
+   |- PackageMissing       an optional package that a rule needs is not installed
    `- KeyMismatch          two key ids met that may not be joined
 """
 
@@ -147,6 +148,17 @@ class KeyMissing(InfrastructureError):
         return cls(
             f"redaction key {key_id!r} is not available (redaction_key_missing). "
             f"Set TWICESHY_KEY_{key_id.upper().replace('-', '_')}, or make one with `twiceshy keys new`."
+        )
+
+
+class PackageMissing(InfrastructureError):
+    """An optional package is not installed and the work cannot be done without it."""
+
+    @classmethod
+    def named(cls, package: str, *, needed_for: str) -> Self:
+        """The package, what it is for, and what to type."""
+        return cls(
+            f"{needed_for} need the package {package!r}, which is not installed. Install it: pip install {package}"
         )
 
 
