@@ -86,14 +86,14 @@ class Matcher:
         self._exact: dict[tuple[str, str, str], _Slot] = {}
         self._keyed: dict[tuple[str, str], _Slot] = defaultdict(_Slot)
         self._named: dict[str, list[Recording]] = defaultdict(list)
-        self.by_place: dict[int, Recording] = {}
-        for recording in recordings(crossings, policy):
+        held = tuple(crossings)
+        self.by_place = {crossing.seq: crossing for crossing in held if crossing.kind in CALLS}
+        for recording in recordings(held, policy):
             name = recording.crossing.name
             exact = self._exact.setdefault((name, recording.key, recording.state), _Slot())
             exact.recordings.append(recording)
             self._keyed[name, recording.key].recordings.append(recording)
             self._named[name].append(recording)
-            self.by_place[recording.crossing.seq] = recording
 
     def serve(self, name: str, key: str, state: str) -> Hit | Miss:
         """The next unserved recording of (name, key) at this state; the same again where all of them are equal and none an error; else why not."""
@@ -118,14 +118,17 @@ class Matcher:
 
 
 def recordings(crossings: Iterable[Crossing], policy: ToolsPolicy) -> Iterable[Recording]:
-    """Every recorded call in order, keyed and placed in the state of the writes before it. A call whose arguments are unknown has no key, so it is left out."""
+    """Every recorded call in order, keyed and placed in the state of the writes before it.
+
+    Left out: a call whose arguments are unknown (it has no key), and one that a guard blocked (the boundary never answered it).
+    """
     history = History(policy)
     for crossing in crossings:
         if crossing.kind not in CALLS:
             continue
         history.begin(crossing.scope, crossing.group)
         key = policy.key(crossing.name, crossing.asked) if crossing.asked is not UNSET else ""
-        if key:
+        if key and crossing.blocked_by is None:
             yield Recording(crossing, key, history.state(crossing.name))
         if effective(crossing, policy):
             history.enter(crossing.scope, crossing.name, key)

@@ -215,9 +215,9 @@ class Replay:
         return Answer(live=live, value=outcome.value, error=outcome.error, shown=shown, close=close)
 
     def _recorded_at(self, call: Call) -> Crossing | None:
-        """The recorded crossing a live or pure passage stands for: the one at its own step, if it is the same call."""
-        recording = self._matcher.by_place.get(call.seq)
-        return recording.crossing if recording and recording.crossing.name == call.name else None
+        """The recorded crossing that a live, pure or blocked passage stands for: the one at its own step, if it has the same name."""
+        recorded = self._matcher.by_place.get(call.seq)
+        return recorded if recorded is not None and recorded.name == call.name else None
 
     def _miss(self, crossing: Crossing, miss: Miss) -> NoReturn:
         near = self._matcher.nearest(crossing.name, crossing.key, crossing.state, crossing.seen)

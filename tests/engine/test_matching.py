@@ -88,6 +88,13 @@ def test_a_pure_tool_is_answered_whatever_was_written() -> None:
     assert matcher.serve_pure("add", POLICY.key("add", {"a": 2})) == Miss(Divergence.ARGS_MISMATCH)
 
 
+def test_a_blocked_call_answers_nothing() -> None:
+    matcher = Matcher(
+        [find(1, "thu", None, blocked_by="guard", error=ErrorRecord(cls="twiceshy.Blocked", definite=True))], POLICY
+    )
+    assert answer(matcher, "thu") is Divergence.UNRECORDED_CALL
+
+
 def test_only_what_was_shown_may_answer_where_raw_is_unknown() -> None:
     crossing = Crossing(
         seq=1, kind=a_crossing().kind, name="find", effect=Effect.READ, proposed={"day": "thu"}, shown="text"

@@ -238,6 +238,16 @@ def test_a_live_guard_refuses_the_recorded_write() -> None:
     )
 
 
+def test_a_refusal_as_recorded_leaves_nothing_stale() -> None:
+    def refused_then_asks(user: Any, find: Any, pay: Any, planner: Any) -> Any:
+        with pytest.raises(Blocked):
+            pay(amount=100)
+        return planner({"messages": [user]})
+
+    told = replay(record(refused_then_asks, with_guard=with_guard), refused_then_asks, with_guard=with_guard)
+    assert [p.stale for p in told.played] == [False] * 3
+
+
 def test_a_blocked_write_changes_no_state() -> None:
     def blocked_then_reads(user: Any, find: Any, pay: Any, planner: Any) -> Any:
         planner({"messages": [user]})

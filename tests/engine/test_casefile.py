@@ -1,0 +1,180 @@
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from builders import a_crossing, an_envelope
+from twiceshy import casefile
+from twiceshy.casefile import Case, Expect, Judge, Layer, Opportunity, Review
+from twiceshy.encoding import envelope_of, lines
+from twiceshy.envelope import Envelope, RunInput
+from twiceshy.errors import CaseError, DigestMismatch, FormatError, InputError
+from twiceshy.outcome import Mode
+from twiceshy.writes import DeclaredWrite
+
+LONG = "x" * 9000
+
+
+def a_case(**given: Any) -> Case:
+    return Case(
+        **{"id": "t-1042", "kind": "failure", "workflow": "refund", "trace_id": an_envelope().trace_id, **given}
+    )
+
+
+def saved(folder: Path, envelope: Envelope | None = None, **given: Any) -> Path:
+    path = folder / "refund" / "t-1042"
+    casefile.save(
+        path, a_case(**given), envelope or an_envelope(a_crossing(seen={"order_id": "A184"}, raw={"total": 750.0}))
+    )
+    return path
+
+
+def change(path: Path, old: str, new: str) -> None:
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+
+
+def test_a_case_comes_back_as_it_was_saved(tmp_path: Path) -> None:
+    envelope = an_envelope(a_crossing(seen={"at": b"\x00"}, raw=(1, None)), input=RunInput(user={"day": "thu"}))
+    given = {
+        "judge": [Judge(mode=Mode.CUT_POINT, after=3, live=["model:planner"])], "opportunity": Opportunity(seq=4), "breaks": ["guard.off:limit"],
+        "expect": Expect(writes=[DeclaredWrite(tool="pay", args={"amount": 1}, answer={"ok": True})]), "layer": Layer(name="harness.tool"),
+    }  # fmt: skip
+    path = saved(tmp_path, envelope, **given)
+    loaded = casefile.load(path)
+    assert loaded.envelope == envelope
+    assert msgspec.structs.replace(loaded.case, envelope_digest="") == a_case(**given)
+    assert list(casefile.find(tmp_path)) == [path]
+
+
+def test_saving_twice_gives_the_same_bytes(tmp_path: Path) -> None:
+    first = {file.name: file.read_bytes() for file in saved(tmp_path / "a").iterdir()}
+    again = saved(tmp_path / "a")
+    assert {file.name: file.read_bytes() for file in again.iterdir()} == first
+    assert [entry.name for entry in again.parent.iterdir()] == ["t-1042"]
+
+
+def test_long_values_stand_in_blobs(tmp_path: Path) -> None:
+    envelope = an_envelope(a_crossing(raw={"page": LONG}), a_crossing(2, raw={"page": LONG}))
+    path = saved(tmp_path, envelope)
+    assert len(list((path / "blobs").iterdir())) == 1
+    assert LONG not in (path / "envelope.jsonl").read_text()
+    assert casefile.load(path).envelope == envelope
+
+
+def test_a_changed_blob_is_refused(tmp_path: Path) -> None:
+    path = saved(tmp_path, an_envelope(a_crossing(raw={"page": LONG})))
+    blob = next((path / "blobs").iterdir())
+    change(blob, "xxx", "xyx")
+    with pytest.raises(DigestMismatch, match="blobs"):
+        casefile.load(path)
+    blob.unlink()
+    with pytest.raises(InputError, match="no such blob"):
+        casefile.load(path)
+
+
+def test_a_changed_envelope_is_refused(tmp_path: Path) -> None:
+    path = saved(tmp_path)
+    change(path / "envelope.jsonl", "A184", "A185")
+    with pytest.raises(DigestMismatch, match=r"envelope\.jsonl") as raised:
+        casefile.load(path)
+    assert raised.value.exit_code == 2
+
+
+def test_an_exchanged_envelope_is_refused(tmp_path: Path) -> None:
+    path = saved(tmp_path)
+    casefile.save_envelope(path / "envelope.jsonl", an_envelope(a_crossing(raw=1)))
+    with pytest.raises(DigestMismatch, match=r"case\.yaml"):
+        casefile.load(path)
+
+
+def test_spelling_on_disk_does_not_matter(tmp_path: Path) -> None:
+    path = saved(tmp_path)
+    change(path / "envelope.jsonl", '"seen":{"order_id":"A184"}', '"seen": {"order_id": "\\u0041184"}')
+    assert casefile.load(path).envelope.crossings[0].seen == {"order_id": "A184"}
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "error", "phrase"),
+    [
+        ("envelope.jsonl", "twiceshy/envelope/1", "twiceshy/envelope/9", FormatError, "twiceshy/envelope/9"),
+        ("case.yaml", "twiceshy/case/1", "twiceshy/case/9", FormatError, "twiceshy/case/9"),
+        ("case.yaml", "workflow: refund", "worklow: refund", CaseError, "Did you mean 'workflow'"),
+        ("case.yaml", "kind: failure", "kind: falure", CaseError, "case.yaml:3"),
+        ("case.yaml", "workflow: refund", "workflow: other", CaseError, "those of its envelope"),
+        ("envelope.jsonl", '"kind":"tool"', '"kind":"tol"', FormatError, "envelope.jsonl:2"),
+        ("envelope.jsonl", '{"seq"', '{"seq', FormatError, "envelope.jsonl:2"),
+    ],
+)
+def test_a_wrong_file_names_its_place(
+    tmp_path: Path, file: str, old: str, new: str, error: type[InputError], phrase: str
+) -> None:
+    path = saved(tmp_path)
+    change(path / file, old, new)
+    with pytest.raises(error) as raised:
+        casefile.load(path)
+    assert phrase in str(raised.value)
+
+
+def test_a_wrong_boundary_in_judge_names_its_line(tmp_path: Path) -> None:
+    path = saved(tmp_path, judge=[Judge(mode=Mode.CUT_POINT, live=["planner"])])
+    with pytest.raises(CaseError, match=r"case\.yaml:\d+: 'planner' names no boundary"):
+        casefile.load(path)
+
+
+@pytest.mark.parametrize("name", ["case.yaml", "envelope.jsonl"])
+def test_a_missing_or_empty_file_is_named(tmp_path: Path, name: str) -> None:
+    path = saved(tmp_path)
+    (path / name).write_text("")
+    with pytest.raises(FormatError, match=f"{name}.*empty"):
+        casefile.load(path)
+    (path / name).unlink()
+    with pytest.raises(InputError, match=f"{name}: no such file"):
+        casefile.load(path)
+
+
+def test_a_blob_name_cannot_leave_its_folder(tmp_path: Path) -> None:
+    path = saved(tmp_path)
+    change(path / "envelope.jsonl", '{"total":750.0}', '{"$blob":"../../secret"}')
+    with pytest.raises(FormatError, match="no blob name"):
+        casefile.load(path)
+
+
+def test_the_digest_covers_what_is_asked_not_the_review() -> None:
+    assert a_case().digest == a_case(review=Review(status="promoted", by="@reviewer")).digest
+    assert a_case().digest != a_case(breaks=["guard.off:limit"]).digest
+
+
+@pytest.mark.parametrize(
+    ("layer", "seq", "expected"),
+    [
+        ("harness.prompt", 4, ["cut-point --live model:*"]),
+        ("model", None, ["cut-point --live model:*"]),
+        ("harness.tool", 4, ["full", "cut-point --after 3"]),
+        ("harness.workflow", 1, ["full"]),
+        ("harness.memory", None, ["full"]),
+    ],
+)
+def test_the_judging_mode_follows_the_layer(layer: Any, seq: int | None, expected: list[str]) -> None:
+    case = a_case(layer=Layer(name=layer), opportunity=Opportunity(seq=seq) if seq else None)
+    assert [judge.cut.label for judge in case.judges()] == expected
+
+
+json_values = st.recursive(st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5) | st.binary(max_size=3), lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3), max_leaves=8)  # fmt: skip
+
+
+@given(json_values, json_values)
+def test_lines_hold_the_whole_envelope(seen: Any, raw: Any) -> None:
+    envelope = an_envelope(a_crossing(seen=seen, raw=raw), input=RunInput(user=seen))
+    assert envelope_of(lines(envelope), "here") == envelope
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(json_values)
+def test_any_value_survives_a_case_directory(tmp_path: Path, raw: Any) -> None:
+    envelope = an_envelope(a_crossing(raw=raw))
+    assert casefile.load(saved(tmp_path, envelope)).envelope == envelope
