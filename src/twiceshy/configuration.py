@@ -76,7 +76,7 @@ class Configuration:
 
     def path(self, name: str) -> Path:
         """The path of a setting under [paths], made absolute."""
-        return self.root / getattr(self.settings.paths, name)
+        return self.root / str(getattr(self.settings.paths, name))
 
 
 def load(start: Path, env: Mapping[str, str]) -> Configuration:
