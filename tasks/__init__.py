@@ -10,8 +10,8 @@
 | sign      | memberships, signatures                              |
 | attribute | attributions                                         |
 | admit     | admissions; the review flow appends reviews          |
-| replay    | replays, violations, intents, dimensions             |
-| publish   | coverage, divergence, champion_diff, quality         |
+| replay    | replays, violations, intents, dimensions, steps      |
+| publish   | runs, results, coverage, divergence, champion_diff, quality |
 | retain    | nothing: it takes away what has expired              |
 | any step  | quarantine (rows set aside), timings (never digested)|
 

@@ -21,6 +21,7 @@ _EXAMPLES = {
     "k1:[0-9a-f]{16}": "k1:0123456789abcdef",
     "c1:[0-9a-f]{64}": f"c1:{DIGEST}",
     r"\d{4}-\d{2}-\d{2}": "2026-11-02",
+    r"#\d+(?:\.\d+)?": "#4.1",
     "(?:before|after):.+": "after:get_order",
     "|[a-z]+:[^,]+(?:,[a-z]+:[^,]+)*": "model:planner,tool:get_order",
 }
@@ -36,8 +37,11 @@ _RULED: dict[str, dict[str, Any]] = {
     "findings": {"source": "invariant"},
     "memberships": {"primary": True, "reason": "new"},
     "replays": {"outcome": "passed", "transcript_digest": DIGEST},
+    "results": {"outcome": "passed"},
+    "runs": {"verdict": "passed", "exit_code": 0},
     "scores": {"value": 1.0},
     "score_records": {"value": 1.0},
+    "steps": {"status": "same", "recorded_place": "#2", "replayed_place": "#2"},
     "signatures": {"slug": "refund-over-limit@post-tool-hook-strip"},
     "strata": {"rank": 1, "quota": 1, "sampled": True, "weight": 1.0},
 }

@@ -6,14 +6,18 @@ import pandera.polars as pa
 import polars as pl
 from pandera.api.polars.types import PolarsData
 
+from tasks.admit.schema import CASE_KINDS
 from tasks.contracts import (
     BoolOrNull,
     Count,
+    Digest,
+    DigestOrNull,
     Json,
     Labels,
     Night,
     Number,
     NumberOrNull,
+    Ordinal,
     RatioOrNull,
     SignatureIdOrNull,
     Table,
@@ -98,6 +102,85 @@ class Divergence(Table):
         inside = (pl.col("wilson_low") <= rate + slack) & (rate <= pl.col("wilson_high") + slack)
         unbounded = pl.col("wilson_low").is_null() & pl.col("wilson_high").is_null() & (pl.col("diverged") == 0)
         return rows(data, pl.when(pl.col("replays") == 0).then(unbounded).otherwise(inside))
+
+
+VERDICTS = {"passed": 0, "regressed": 1, "diverged": 3, "error": 4, "empty": 5}
+"""What a run came to, with the exit code of a gate that comes to the same (faces.md §2.1)."""
+
+
+class Runs(Table):
+    """One run: `run_id`, one candidate judged on one night, with its verdict and the counts of its cases."""
+
+    run_id: Text
+    night: Night
+    workflow: Text
+    candidate: Text
+    candidate_digest: Text
+    champion_digest: TextOrNull
+    mode: Text
+    """As asked for: `auto`, or one mode for all cases."""
+    trials: Ordinal
+    verdict: Annotated[str, one_of(tuple(VERDICTS))]
+    exit_code: Count
+    passed: Count
+    failed: Count
+    diverged: Count
+    error: Count
+    not_run: Count
+    newly_covered: Count
+    newly_lost: Count
+    versions: Json
+    """{candidate, catalog, harness}, as in Divergence."""
+
+    class Config(Table.Config):
+        unique = ["run_id"]
+
+    @pa.dataframe_check
+    @classmethod
+    def verdict_is_exit_code(cls, data: PolarsData) -> pl.LazyFrame:
+        """Verdict and exit code say one thing."""
+        return rows(data, pl.col("verdict").replace_strict(VERDICTS, default=None) == pl.col("exit_code"))
+
+
+class Results(Table):
+    """One case of one run: (`run_id`, `case_id`), its outcome over all judging modes and trials, and what changed against the champion."""
+
+    run_id: Text
+    case_id: Text
+    night: Night
+    case_digest: Digest
+    workflow: Text
+    case_kind: Annotated[str, one_of(CASE_KINDS)]
+    signature: SignatureIdOrNull
+    slug: TextOrNull
+    trace_id: Text
+    tool: TextOrNull
+    modes: Labels
+    """How it was judged, in order: `full`, `cut-point --after 3`."""
+    outcome: Annotated[str, one_of(Outcome)]
+    decided: bool
+    change: Annotated[str, one_of(CHANGES, nullable=True)]
+    """Null where the result is the champion's and no failure."""
+    champion_outcome: Annotated[str, one_of(Outcome, nullable=True)]
+    waiver: TextOrNull
+    replay_id: DigestOrNull
+    """The trial that decided: its steps are in `steps`. Null where no trial came to anything."""
+
+    class Config(Table.Config):
+        unique = ["run_id", "case_id"]
+
+    @pa.dataframe_check
+    @classmethod
+    def failure_says_change(cls, data: PolarsData) -> pl.LazyFrame:
+        """FAILED, and nothing else, is regressed, known or new."""
+        failing = pl.col("change").is_in(["regressed", "known", "new"]).fill_null(value=False)
+        return rows(data, (pl.col("outcome") == Outcome.FAILED.value) == failing)
+
+    @pa.dataframe_check
+    @classmethod
+    def waived_is_known(cls, data: PolarsData) -> pl.LazyFrame:
+        """Only a failure that the champion has too can be waived."""
+        return rows(data, implies(pl.col("waiver").is_not_null(), pl.col("change") == "known"))
 
 
 class ChampionDiff(Table):

@@ -7,6 +7,7 @@ import polars as pl
 from pandera.api.polars.types import PolarsData
 
 from tasks.contracts import (
+    SIDES,
     TIERS,
     BoolOrNull,
     Count,
@@ -28,6 +29,8 @@ from tasks.contracts import (
     one_of,
     rows,
 )
+from twiceshy.aligning import Alignment
+from twiceshy.envelope import Effect, Kind
 from twiceshy.outcome import AnsweredBy, BoundaryState, Divergence, Failure, Mode, Outcome, Truth
 
 DIMENSIONS = (
@@ -123,6 +126,92 @@ class Replays(Table):
             data,
             pl.when(wrong).then(pl.col("reason").is_not_null()).otherwise(pl.col("transcript_digest").is_not_null()),
         )
+
+
+Place = Annotated[str, like(r"#\d+(?:\.\d+)?", nullable=True)]
+"""`#4`, or `#4.1` for what belongs to step 4."""
+
+SIDE_BYTES = 16_384
+"""A side of a step longer than this is cut: the whole value is in the envelope, or in the run that can be repeated."""
+
+SIDES_OF_BOTH = tuple(f"{run}_{side}" for run in ("recorded", "replayed") for side in (*SIDES, "error"))
+"""Canonical JSON, cut where `cut` names the column; null where the side is not known or the run has no such step."""
+
+
+class Steps(Table):
+    """One step of the record and of the trial that decided a case, side by side: (`replay_id`, `position`), as `twiceshy.aligning` pairs them."""
+
+    replay_id: Digest
+    run_id: Text
+    case_id: Text
+    position: Count
+    kind: Annotated[str, one_of(Kind)]
+    name: Text
+    at: TextOrNull
+    scope: str
+    effect: Annotated[str, one_of(Effect, nullable=True)]
+    status: Annotated[str, one_of(Alignment)]
+    recorded_place: Place
+    replayed_place: Place
+    boundary: Annotated[str, one_of(BoundaryState, nullable=True)]
+    """Null for a step that was only recorded, and for the call at which the replay ended unanswered."""
+    answered_by: Annotated[str, one_of(AnsweredBy, nullable=True)]
+    matched: Place
+    """The recorded step whose answer was served."""
+    stale: bool
+    drift: TextOrNull
+    diverged: bool
+    violated: Labels
+    """Invariants whose violation begins at this step of the replay; sorted."""
+    diffs: Json
+    """[{side, path, recorded, replayed}], the leaves that differ, a long text from where it differs on; a key is absent where the leaf is."""
+    diffs_left_out: Count
+    recorded_proposed: TextOrNull
+    recorded_seen: TextOrNull
+    recorded_raw: TextOrNull
+    recorded_shown: TextOrNull
+    recorded_error: TextOrNull
+    recorded_blocked_by: TextOrNull
+    replayed_proposed: TextOrNull
+    replayed_seen: TextOrNull
+    replayed_raw: TextOrNull
+    replayed_shown: TextOrNull
+    replayed_error: TextOrNull
+    replayed_blocked_by: TextOrNull
+    cut: Labels
+    """The columns whose text was cut; sorted."""
+
+    class Config(Table.Config):
+        unique = ["replay_id", "position"]
+
+    @pa.dataframe_check
+    @classmethod
+    def places_by_status(cls, data: PolarsData) -> pl.LazyFrame:
+        """A step has a place in the runs that its status names, and in no other."""
+        recorded, replayed = pl.col("recorded_place").is_not_null(), pl.col("replayed_place").is_not_null()
+        only_one = pl.col("status").is_in([Alignment.ONLY_RECORDED.value, Alignment.ONLY_REPLAYED.value])
+        alone = (pl.col("status") == Alignment.ONLY_RECORDED.value) == recorded
+        return rows(data, pl.when(only_one).then((recorded != replayed) & alone).otherwise(recorded & replayed))
+
+    @pa.dataframe_check
+    @classmethod
+    def replay_left_marks(cls, data: PolarsData) -> pl.LazyFrame:
+        """Boundary state, answer, divergence and violations belong to a step that the replay took."""
+        known = [pl.col(name).is_not_null() for name in ("boundary", "answered_by", "matched")]
+        marks = pl.any_horizontal(*known, "stale", "diverged", pl.col("violated").list.len() > 0)
+        return rows(data, implies(marks, pl.col("replayed_place").is_not_null()))
+
+    @pa.dataframe_check
+    @classmethod
+    def sides_are_capped(cls, data: PolarsData) -> pl.LazyFrame:
+        """No side holds more bytes than a page can carry."""
+        return rows(data, pl.all_horizontal(pl.col(SIDES_OF_BOTH).str.len_bytes().fill_null(0) <= SIDE_BYTES))
+
+    @pa.dataframe_check
+    @classmethod
+    def divergence_is_no_match(cls, data: PolarsData) -> pl.LazyFrame:
+        """The step at which the replay diverged is never the same as a recorded one."""
+        return rows(data, implies(pl.col("diverged"), pl.col("status") != Alignment.SAME.value))
 
 
 class Violations(Table):

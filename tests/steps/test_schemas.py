@@ -69,6 +69,11 @@ KEPT: list[tuple[str, dict[str, Any]]] = [
     ("replays", {"outcome": "passed", "decided": True, "divergence": "args_mismatch"}),
     ("replays", {"outcome": "failed", "failure": "invariant"}),
     ("replays", {"outcome": "error", "reason": "isolation_not_held", "transcript_digest": None}),
+    ("results", {"outcome": "failed", "change": "known", "champion_outcome": "failed", "waiver": "until 2026-12-01"}),
+    ("runs", {"verdict": "regressed", "exit_code": 1, "failed": 2}),
+    ("steps", {"status": "only_recorded", "replayed_place": None}),
+    ("steps", {"status": "only_replayed", "recorded_place": None, "diverged": True}),
+    ("steps", {"status": "changed", "boundary": "intercepted", "answered_by": "guard", "violated": ["limit"]}),
     ("spans", {"kind": "tool", "raw": "null", "raw_encoding": "json"}),
     ("traces", {"flagged": True, "flags": [{"flag": "error", "source": "error_status"}]}),
     (
@@ -133,7 +138,19 @@ BROKEN: list[tuple[str, str, dict[str, Any]]] = [
     ("replays", "decided_only_if_passed", {"outcome": "failed", "failure": "invariant", "decided": True}),
     ("replays", "error_says_what", {"outcome": "error"}),
     ("replays", "error_says_what", {"outcome": "passed", "transcript_digest": None}),
+    ("results", "failure_says_change", {"outcome": "failed"}),
+    ("results", "failure_says_change", {"change": "new"}),
+    ("results", "waived_is_known", {"outcome": "failed", "change": "new", "waiver": "until 2026-12-01"}),
+    ("runs", "verdict_is_exit_code", {"exit_code": 3}),
     ("signatures", "covered_needs_case", {"state": "covered"}),
+    ("steps", "places_by_status", {"replayed_place": None}),
+    ("steps", "places_by_status", {"status": "only_recorded"}),
+    ("steps", "places_by_status", {"status": "only_recorded", "recorded_place": None}),
+    ("steps", "places_by_status", {"status": "only_replayed", "replayed_place": None}),
+    ("steps", "replay_left_marks", {"status": "only_recorded", "replayed_place": None, "boundary": "live"}),
+    ("steps", "replay_left_marks", {"status": "only_recorded", "replayed_place": None, "violated": ["limit"]}),
+    ("steps", "sides_are_capped", {"replayed_raw": "é" * 8193}),
+    ("steps", "divergence_is_no_match", {"diverged": True}),
     ("strata", "sampled_within_quota", {"rank": 2, "stratum_size": 2}),
     ("strata", "weighted_when_sampled", {"weight": None}),
     ("strata", "rank_within_stratum", {"rank": 2, "quota": 2}),
@@ -147,7 +164,15 @@ BROKEN: list[tuple[str, str, dict[str, Any]]] = [
 
 
 def test_every_designed_table_stands() -> None:
-    assert set(MODELS) == {*DESIGNED.split(), "span_records", "score_records", "redacted_spans"}
+    assert set(MODELS) == {
+        *DESIGNED.split(),
+        "runs",
+        "results",
+        "steps",
+        "span_records",
+        "score_records",
+        "redacted_spans",
+    }
 
 
 @pytest.mark.parametrize("name", MODELS)
