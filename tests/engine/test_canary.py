@@ -37,6 +37,8 @@ HELD_BY = {
 # What the machine itself may not offer: a route to elsewhere, vsock, io_uring.
 OPTIONAL = {"route", "vsock", "io_uring"}
 EACH = [{name} for name in sorted(Protections.__dataclass_fields__)]
+# The whole table once is a fast test; as a second user it is a slow one.
+TABLE_USERS = [USERS[0], *(pytest.param(user, marks=pytest.mark.slow) for user in USERS[1:])]
 PAIRS = sorted({tuple(sorted(holders)) for holders in HELD_BY.values() if len(holders) > 1})
 
 
@@ -61,7 +63,7 @@ def test_whole_seal_stops_everything(user: str) -> None:
     assert list(said) == list(ATTEMPTS)
 
 
-@pytest.mark.parametrize("user", USERS)
+@pytest.mark.parametrize("user", TABLE_USERS)
 @pytest.mark.parametrize("without", [*EACH, *PAIRS], ids="+".join)
 def test_missing_protection_is_caught(user: str, without: Collection[str]) -> None:
     said = inside(report, user=user, without=without)

@@ -89,6 +89,24 @@ def test_sources_below_tmp_stay_readable(tmp_path: Path) -> None:
     assert said["found"] == [str(candidate / "source.py")]
 
 
+IMPORTS = """
+import sys
+from twiceshy.sealing import seal
+seal()
+import late, os
+print(late.word, sorted(os.listdir()))
+"""
+
+
+def test_own_code_below_tmp_stays_importable(tmp_path: Path) -> None:
+    (tmp_path / "late.py").write_text("word = 'imported'")
+    env = ENV | {"PYTHONPATH": f"{ENV['PYTHONPATH']}{os.pathsep}{tmp_path}"}
+    done = subprocess.run(
+        [sys.executable, "-c", IMPORTS], capture_output=True, text=True, env=env, cwd=tmp_path, check=True
+    )
+    assert done.stdout == "imported ['late.py']\n"
+
+
 def sweep_up(held: sealing.Seal, targets: sealing.Targets, shown: str) -> dict[str, object]:
     def trial() -> dict[str, object]:
         if os.fork() == 0:  # outlives the trial

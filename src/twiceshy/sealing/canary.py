@@ -40,7 +40,7 @@ def canary(targets: Targets) -> CanaryReport:
     """The report of a canary that was stopped everywhere.
 
     Call it inside the seal, before anything of the candidate runs. Raises CanaryEscaped when one attempt succeeds, fails
-    for a reason that proves nothing, or ends the canary. About 5 ms.
+    for a reason that proves nothing, or ends the canary. About 8 ms.
     """
     report = attempt_all(targets)
     if report.escapes:

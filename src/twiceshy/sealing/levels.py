@@ -73,4 +73,4 @@ HERMETIC = Protections()
 """Everything: the only level a gate accepts."""
 
 WEAK = Protections(network=False, processes=False, queues=False, read_only=False, masked_sockets=False, landlock=False)
-"""What needs no namespace: no capability, no new privilege, and a filter that refuses every socket but stream pairs."""
+"""For a caller that was told --allow-weak-isolation, and never chosen for one. No canary holds it. What needs no namespace: no capability, no new privilege, and a filter that refuses every socket but stream pairs."""

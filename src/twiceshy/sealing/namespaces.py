@@ -98,8 +98,9 @@ def lock_file_system(readable: Sequence[Path], scratch_bytes: int) -> tuple[str,
 
 
 def _below_scratch(readable: Iterable[Path]) -> list[str]:
-    real = {os.path.realpath(path) for path in readable if path.exists()}
-    return sorted(path for path in real if any(path.startswith(f"{top}/") for top in _real_scratch()))
+    tops = tuple(f"{top}/" for top in _real_scratch())
+    real = {os.path.realpath(path) for path in readable}
+    return sorted(path for path in real if path.startswith(tops) and Path(path).exists())
 
 
 def _real_scratch() -> list[str]:
