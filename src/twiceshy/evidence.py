@@ -1,0 +1,251 @@
+"""What invariants are judged on: the crossings of one run, recorded or replayed, in an order that no thread can change (semantics.md §7)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from msgspec import UNSET, UnsetType
+
+from twiceshy import paths
+from twiceshy.conditions import Unanswered
+from twiceshy.envelope import Crossing, Effect, Kind
+from twiceshy.history import History
+from twiceshy.identity import equal
+from twiceshy.matching import CALLS, recordings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from twiceshy.envelope import Envelope
+    from twiceshy.outcome import AnsweredBy, BoundaryState
+    from twiceshy.policy import ToolsPolicy
+    from twiceshy.transcript import Played, Transcript
+
+
+class Fate(StrEnum):
+    """Whether a crossing did anything: an ambiguous one (timeout, reset, 5xx) may have, so nothing may rest on it either way."""
+
+    HAPPENED = "happened"
+    AMBIGUOUS = "ambiguous"
+    NOTHING = "nothing"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One crossing as graders see it. `turn`: the step number of the model turn that asked for it; a crossing nobody's turn asked for is a turn of its own.
+
+    boundary, answered_by and matched are those of a replay, None in a recorded run. key: under the tool policy in force.
+    """
+
+    crossing: Crossing
+    turn: int
+    key: str
+    fate: Fate
+    boundary: BoundaryState | None = None
+    answered_by: AnsweredBy | None = None
+    matched: str | None = None
+    stale: bool = False
+    idempotency_key: Any = None
+
+    @property
+    def called(self) -> str:
+        """The boundary as outputs name it: `tool:issue_refund`."""
+        return f"{self.crossing.kind}:{self.crossing.name}"
+
+    @property
+    def args(self) -> Any | UnsetType:
+        """The arguments the boundary got, or were asked for where only that is known."""
+        return self.crossing.asked
+
+    @property
+    def returned(self) -> Any | UnsetType:
+        """What the boundary returned, or showed where only that is known."""
+        return self.crossing.shown if self.crossing.raw is UNSET else self.crossing.raw
+
+    @property
+    def improvised(self) -> bool:
+        """Whether nobody recorded, declared or wrote the answer it got."""
+        return self.answered_by is not None and self.answered_by.improvised
+
+    def refused(self) -> bool:
+        """Whether a guard stopped this call, or this guard stopped one."""
+        if self.crossing.kind is Kind.GUARD:
+            return isinstance(self.crossing.raw, dict) and self.crossing.raw.get("blocked") is True
+        return self.crossing.blocked_by is not None
+
+    def has_args(self, wanted: Mapping[str, Any]) -> bool:
+        """Whether every path leads to the wanted value and to no other, under identity rules."""
+        for path, value in wanted.items():
+            found = list(paths.found(self.args, paths.parse(path)))
+            if not found or not all(equal(one, value) for one in found):
+                return False
+        return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One run as graders see it: its steps in judging order, and how it ended.
+
+    ended: it came to a final disposition, without divergence. output: UNSET where there is none. replayed: boundary states are known.
+    """
+
+    workflow: str
+    steps: tuple[Step, ...]
+    policy: ToolsPolicy
+    output: Any | UnsetType = UNSET
+    ended: bool = True
+    replayed: bool = False
+
+    @property
+    def stale(self) -> bool:
+        """Whether a frozen model output was served after something shown had differed from the record: texts from there on prove nothing."""
+        return any(step.stale for step in self.steps if step.crossing.kind is Kind.MODEL)
+
+    def calls(self) -> Iterator[Step]:
+        """The steps that call a tool, a retrieval or a memory."""
+        return (step for step in self.steps if step.crossing.kind in CALLS)
+
+    def writes(self) -> Iterator[Step]:
+        """The writes that happened or may have."""
+        return (step for step in self.calls() if self.is_write(step) and step.fate is not Fate.NOTHING)
+
+    def is_write(self, step: Step) -> bool:
+        """Whether the policy says that this call writes."""
+        crossing = step.crossing
+        return (
+            crossing.kind in CALLS - {Kind.RETRIEVAL}
+            and self.policy.effect(crossing.name, crossing.effect) is Effect.WRITE
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class StepFacts:
+    """What a condition at one step may look at; with no step, at the end of the run."""
+
+    run: Run
+    step: Step | None = None
+
+    def value(self, name: str) -> Any:
+        """The value of a name; UNSET where that side is unknown."""
+        if name == "state":
+            return {"writes": [{"tool": write.crossing.name, "args": _known(write.args)} for write in self._written()]}
+        if name == "output":
+            return self.run.output
+        if self.step is None:
+            return UNSET
+        return self.step.args if name == "args" else self.step.crossing.proposed
+
+    def result(self, tool: str, selector: Mapping[str, Any] | None) -> Any:
+        """What the last matching call before this step returned. Raises Unanswered.
+
+        Calls of earlier turns come first; only where none of them matches, one of the same turn answers: what it returned is a fact all the same.
+        """
+        for matching in (self._calls(tool, earlier=True), self._calls(tool, earlier=False)):
+            answered = [call for call in matching if call.returned is not UNSET and call.fate is Fate.HAPPENED]
+            if selector is None and len({(call.crossing.scope, call.key) for call in answered}) > 1:
+                raise Unanswered(
+                    f"{tool} was called more than once, so result({tool!r}) needs a selector: a map of argument paths",
+                    missing=False,
+                )
+            chosen = [call for call in answered if selector is None or _fits(call, selector)]
+            if chosen:
+                return chosen[-1].returned
+        raise Unanswered(f"no earlier call of {tool} that matches returned anything", missing=True)
+
+    def _calls(self, tool: str, *, earlier: bool) -> list[Step]:
+        here = self.step
+        named = [call for call in self.run.calls() if call.crossing.name == tool]
+        if here is None:
+            return named if earlier else []
+        return [
+            call
+            for call in named
+            if call is not here and (call.turn < here.turn if earlier else call.turn == here.turn)
+        ]
+
+    def _written(self) -> Iterator[Step]:
+        return (write for write in self.run.writes() if self.step is None or write.turn < self.step.turn)
+
+
+def recorded_run(envelope: Envelope, policy: ToolsPolicy) -> Run:
+    """The recorded run of an envelope, its keys taken under the policy in force."""
+    keys = {recording.crossing.place: recording.key for recording in recordings(envelope.crossings, policy)}
+    steps = [
+        Step(
+            crossing=crossing, turn=0, key=keys.get(crossing.place, crossing.key), fate=_fate(crossing, policy),
+            idempotency_key=policy.idempotency_key(crossing.name, crossing.asked) if crossing.kind in CALLS else None,
+        )
+        for crossing in envelope.crossings
+    ]  # fmt: skip
+    return Run(
+        workflow=envelope.workflow, steps=_ordered(steps), policy=policy, output=envelope.disposition.output,
+        ended=envelope.disposition.ended,
+    )  # fmt: skip
+
+
+def replayed_run(transcript: Transcript, policy: ToolsPolicy, *, workflow: str) -> Run:
+    """One trial as graders see it: everything up to its first divergence."""
+    ended = transcript.divergence is None and transcript.crash is None and transcript.disposition is not None
+    disposition = transcript.disposition
+    return Run(
+        workflow=workflow, steps=_ordered([_step(played, policy) for played in transcript.played]), policy=policy,
+        output=disposition.output if ended and disposition is not None else UNSET,
+        ended=ended and disposition is not None and disposition.ended, replayed=True,
+    )  # fmt: skip
+
+
+def states(run: Run) -> Iterator[tuple[Step, str]]:
+    """Every call with the state of the world it saw: the digest of the effective writes before it (semantics.md §4)."""
+    history = History(run.policy)
+    for call in run.calls():
+        crossing = call.crossing
+        history.begin(crossing.scope, crossing.group)
+        yield call, history.state(crossing.name)
+        if run.is_write(call) and call.fate is not Fate.NOTHING:
+            history.enter(crossing.scope, crossing.name, call.key)
+
+
+def _step(played: Played, policy: ToolsPolicy) -> Step:
+    crossing = played.crossing
+    return Step(
+        crossing=crossing, turn=0, key=crossing.key, fate=_fate(crossing, policy), boundary=played.boundary, answered_by=played.answered_by,
+        matched=played.matched, stale=played.stale, idempotency_key=played.idempotency_key,
+    )  # fmt: skip
+
+
+def _fate(crossing: Crossing, policy: ToolsPolicy) -> Fate:
+    if crossing.blocked_by is not None:
+        return Fate.NOTHING
+    error = crossing.error
+    if error is None:
+        return Fate.HAPPENED
+    definite = error.definite or (crossing.kind in CALLS and error.type in policy.of(crossing.name).definite_errors)
+    return Fate.NOTHING if definite else Fate.AMBIGUOUS
+
+
+def _ordered(steps: Sequence[Step]) -> tuple[Step, ...]:
+    """The steps in (group, scope, key) order. A hook, a guard or a draw stands with the step it belongs to, before or after it as it ran."""
+    owners = {(step.crossing.scope, step.crossing.seq): step for step in steps if step.crossing.sub == 0}
+    placed = [_placed(step, owners.get((step.crossing.scope, step.crossing.seq), step)) for step in steps]
+    return tuple(step for _, step in sorted(placed, key=lambda pair: pair[0]))
+
+
+def _placed(step: Step, owner: Step) -> tuple[tuple[int, bool, str, str, int, int, int], Step]:
+    crossing, asked = step.crossing, owner.crossing
+    turn = asked.seq if asked.group is None else asked.group
+    within = 1 if crossing.sub == 0 else 0 if (crossing.at or "").startswith("before:") else 2
+    order = (turn, asked.kind is not Kind.MODEL, crossing.scope, owner.key, crossing.seq, within, crossing.sub)
+    return order, replace(step, turn=turn)
+
+
+def _fits(call: Step, selector: Mapping[str, Any]) -> bool:
+    try:
+        return call.has_args(selector)
+    except ValueError as broken:
+        raise Unanswered(str(broken), missing=False) from None
+
+
+def _known(value: Any) -> Any:
+    return None if value is UNSET else value

@@ -1,0 +1,92 @@
+"""Everything that judges a run: the built-in checks, the invariants of the workflow, and graders of third parties.
+
+A third party's grader is named in `graders:` of invariants.yaml and provided by an entry point of the group `twiceshy.graders`: an object as `Grader` describes it.
+A grader that raises is ERROR with its traceback, never a verdict.
+"""
+
+from __future__ import annotations
+
+import traceback
+from typing import TYPE_CHECKING, Protocol
+
+from twiceshy.conditions import ConditionError
+from twiceshy.graders import calls, counts, duplicates, explained
+from twiceshy.invariants import Sort, Tier
+from twiceshy.judgement import Judgement
+from twiceshy.monitors import binds, judge
+from twiceshy.registry import Registry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from twiceshy.invariants import Checks
+    from twiceshy.judgement import Context
+
+GROUP = "twiceshy.graders"
+
+
+class Grader(Protocol):
+    """A grader: `id` and `version` name its judgements, and a call judges one run.
+
+    It sees one context and returns one judgement (`Judgement(id=..., kind=..., truth=...)`); it keeps nothing between calls.
+    """
+
+    id: str
+    version: int
+
+    def __call__(self, context: Context, /) -> Judgement:
+        """What this grader says of the run."""
+        ...
+
+
+def installed() -> Registry:
+    """The graders that third parties provide."""
+    return Registry("grader", built_in={}, group=GROUP)
+
+
+def judgements(context: Context) -> list[Judgement]:
+    """What every check, invariant and grader of the workflow says of the run: hard before trajectory, in the order they are written."""
+    file = context.invariants.file
+    malformed = frozenset(step.crossing.place for step, _ in calls.malformed(context))
+    found = [_guarded(name, check, context) for name, check in _checks(file.checks)]
+    found += [
+        judge(invariant, context, malformed=malformed)
+        for invariant in context.invariants.invariants
+        if binds(invariant, context)
+    ]
+    found += [_plugged(name, context) for name in file.graders]
+    return sorted(found, key=lambda judgement: list(Tier).index(judgement.tier))
+
+
+def _checks(checks: Checks) -> Iterator[tuple[str, Callable[[Context], Judgement]]]:
+    wanted: Iterable[tuple[bool, str, Callable[[Context], Judgement]]] = (
+        (checks.call_schemas, "call_schemas", calls.call_schemas),
+        (checks.explained_writes, "explained_writes", explained.explained_writes),
+        (checks.no_duplicate_write, "no_duplicate_write", duplicates.no_duplicate_write),
+        (checks.allowed_tools is not None, "allowed_tools", calls.allowed_tools),
+        (bool(checks.forbidden_tools), "forbidden_tools", calls.forbidden_tools),
+        (checks.no_loop is not None, "no_loop", calls.no_loop),
+        (checks.call_counts, "call_counts", counts.call_counts),
+    )
+    return ((name, check) for on, name, check in wanted if on)
+
+
+def _plugged(name: str, context: Context) -> Judgement:
+    grader: Grader = installed().load(name)
+    return _guarded(name, grader, context)
+
+
+def _guarded(name: str, grader: Callable[[Context], Judgement], context: Context) -> Judgement:
+    try:
+        return grader(context)
+    except ConditionError as broken:
+        return Judgement(id=name, kind=Sort.MUST_NOT.value, truth=None, error=str(broken))
+    except Exception as raised:  # noqa: BLE001 - whatever a grader raises is our fault, not the candidate's
+        return Judgement(id=name, kind=Sort.MUST_NOT.value, truth=None, error=_told(raised))
+
+
+def _told(raised: Exception) -> str:
+    """Where it raised and what, without its text: that may hold recorded values."""
+    frames = traceback.extract_tb(raised.__traceback__)
+    places = [f"{frame.filename}:{frame.lineno} in {frame.name}" for frame in frames]
+    return "\n".join([*places, type(raised).__qualname__])

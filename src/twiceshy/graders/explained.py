@@ -1,0 +1,60 @@
+"""Every intercepted write is explained (semantics.md §5.3): what catches the renamed, doubled or invented write that no invariant names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from twiceshy.conditions import MissingField
+from twiceshy.evidence import Step, StepFacts
+from twiceshy.invariants import Sort
+from twiceshy.judgement import Judgement
+from twiceshy.outcome import Truth
+
+if TYPE_CHECKING:
+    from twiceshy.conditions import Condition
+    from twiceshy.evidence import Run
+    from twiceshy.invariants import AllowedWrite
+    from twiceshy.judgement import CaseTerms, Context
+
+
+def explained_writes(context: Context) -> Judgement:
+    """Violated at the first write that was neither recorded with this key, nor expected by the case, nor allowed in the workflow.
+
+    A recorded run explains its own writes, so this judges replays only. A recorded write that came to nothing explains none that happens.
+    """
+    blank = Judgement(
+        id="explained_writes", kind=Sort.MUST_NOT.value, effect="extra", message="a write that nothing explains"
+    )
+    run, case = context.run, context.case
+    if case is not None:
+        recorded = {(write.crossing.name, write.key) for write in case.recorded.writes()}
+        for step in run.writes():
+            if (
+                (step.crossing.name, step.key) not in recorded
+                and not _expected(step, case)
+                and not _allowed(step, context)
+            ):
+                return blank.at(step)
+    return blank.being(Truth.SATISFIED if run.ended else Truth.OPEN)
+
+
+def _expected(step: Step, case: CaseTerms) -> bool:
+    return any(write.fits(step.crossing.name, step.args) for write in case.expected)
+
+
+def _allowed(step: Step, context: Context) -> bool:
+    return any(
+        write.tool == step.crossing.name and _holds(write, condition, context.run, step)
+        for write, condition in context.invariants.allowed
+    )  # fmt: skip
+
+
+def _holds(write: AllowedWrite, condition: Condition | None, run: Run, step: Step) -> bool:
+    if condition is None:
+        return True
+    try:
+        return condition.holds(StepFacts(run, step))
+    except MissingField:
+        if write.on_missing == "error":
+            raise
+        return write.on_missing == "satisfied"

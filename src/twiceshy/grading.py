@@ -1,0 +1,222 @@
+"""The verdict of one trial, by the ordered rules of semantics.md §7, and the findings in a recorded run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from msgspec import UNSET
+
+from twiceshy.conditions import ConditionError
+from twiceshy.envelope import Record
+from twiceshy.errors import CaseError, nearest
+from twiceshy.evidence import recorded_run, replayed_run
+from twiceshy.graders import judgements
+from twiceshy.invariants import Sort
+from twiceshy.judgement import CaseTerms, Context, Judgement
+from twiceshy.opportunity import Chance, chance
+from twiceshy.outcome import Divergence, Failure, Mode, Outcome, Truth
+from twiceshy.transcript import Diverged
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from twiceshy.casefile import LoadedCase
+    from twiceshy.cutpoint import CutPoint
+    from twiceshy.envelope import Envelope
+    from twiceshy.evidence import Run, Step
+    from twiceshy.invariants import Invariants
+    from twiceshy.policy import ToolsPolicy
+    from twiceshy.transcript import Transcript
+
+
+class TrialVerdict(Record, frozen=True, kw_only=True):
+    """What one trial came to, and on what it rests. open: hard and trajectory ids that were neither violated nor satisfied."""
+
+    outcome: Outcome
+    failure: Failure | None = None
+    divergence: Diverged | None = None
+    decided: bool = False
+    """The run diverged, and what the case is decided by had happened before."""
+    judgements: list[Judgement] = []
+    open: list[str] = []
+    notes: list[str] = []
+    error: str | None = None
+
+    @property
+    def violations(self) -> list[Judgement]:
+        """The judgements that make it FAILED."""
+        return [judgement for judgement in self.judgements if _red(judgement)]
+
+
+@dataclass(frozen=True, slots=True)
+class CaseGrader:
+    """Judges trials of one case. Build it with `case_grader`: the recorded run and the opportunity are worked out once."""
+
+    loaded: LoadedCase
+    invariants: Invariants
+    policy: ToolsPolicy
+    recorded: Run
+    chance: Chance
+
+    def trial(self, transcript: Transcript, cut: CutPoint) -> TrialVerdict:
+        """The verdict of one trial under a cut-point."""
+        if transcript.fault is not None:
+            return TrialVerdict(outcome=Outcome.ERROR, error=transcript.fault)
+        run = replayed_run(transcript, self.policy, workflow=self.loaded.case.workflow)
+        reached = self.chance.reached(run)
+        found = judgements(Context(run=run, invariants=self.invariants, case=self._terms(cut, reached)))
+        verdict = _verdict(transcript, run, found, decided_by=self.loaded.case.decided_by, reached=self.chance.met(run))
+        return TrialVerdict(
+            outcome=verdict.outcome, failure=verdict.failure, divergence=verdict.divergence, decided=verdict.decided,
+            judgements=found, open=_open(found), notes=_notes(transcript), error=verdict.error,
+        )  # fmt: skip
+
+    def _terms(self, cut: CutPoint, reached: Step | None) -> CaseTerms:
+        case = self.loaded.case
+        enforce = cut.mode is Mode.CUT_POINT if case.enforce_counts is UNSET else bool(case.enforce_counts)
+        return CaseTerms(
+            names=frozenset([*case.invariants, *case.decided_by]), recorded=self.recorded, opportunity=reached, expected=case.expect.writes,
+            deciding=self.chance.seq, live=cut.live, enforce_counts=enforce,
+        )  # fmt: skip
+
+
+def case_grader(loaded: LoadedCase, invariants: Invariants, policy: ToolsPolicy) -> CaseGrader:
+    """The grader of a case. Raises CaseError where the case names an invariant that the workflow lacks, or an opportunity that the record lacks."""
+    case = loaded.case
+    for name in [*case.invariants, *case.decided_by]:
+        known = invariants.of(name)
+        if known is None:
+            ids = [invariant.spec.id for invariant in invariants.invariants]
+            raise CaseError.at(loaded.path, f"invariant {name!r} is not in invariants.yaml.", hint=nearest(name, ids))
+        if name in case.decided_by and known.spec.kind is not Sort.MUST_HAPPEN:
+            raise CaseError.at(
+                loaded.path, f"decided_by names {name!r}, which is a {known.spec.kind}; only a must_happen can decide."
+            )
+    recorded = recorded_run(loaded.envelope, policy)
+    return CaseGrader(loaded, invariants, policy, recorded, chance(loaded, recorded, invariants))
+
+
+class Finding(Record, frozen=True, kw_only=True):
+    """A violated invariant in a recorded run. Grain: (trace, invariant). place: the onset; None where it shows only at the end of the run."""
+
+    trace_id: str
+    judgement: Judgement
+
+    @property
+    def place(self) -> str | None:
+        """The first crossing that violates it."""
+        return self.judgement.place
+
+
+def judge_recorded(envelope: Envelope, invariants: Invariants, policy: ToolsPolicy) -> list[Finding]:
+    """Every violated hard and trajectory invariant of a recorded run, by onset, those of the end last.
+
+    A must_happen that is open at the end of the run is a finding. Raises ConditionError where a condition has no value on this run.
+    """
+    run = recorded_run(envelope, policy)
+    found = judgements(Context(run=run, invariants=invariants))
+    for judgement in found:
+        if judgement.error is not None:
+            raise ConditionError(judgement.error)
+    lacking = [judgement.being(Truth.VIOLATED) for judgement in found if run.ended and _lacking(judgement)]
+    onset = {step.crossing.place: at for at, step in enumerate(run.steps)}
+    ordered = sorted(
+        [*filter(_red, found), *lacking], key=lambda judgement: onset.get(judgement.place or "", len(onset))
+    )
+    return [Finding(trace_id=envelope.trace_id, judgement=judgement) for judgement in ordered]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Verdict:
+    outcome: Outcome
+    failure: Failure | None = None
+    divergence: Diverged | None = None
+    decided: bool = False
+    error: str | None = None
+
+
+def _verdict(
+    transcript: Transcript, run: Run, found: Sequence[Judgement], *, decided_by: Sequence[str], reached: bool
+) -> _Verdict:
+    """The rules of semantics.md §7, in their order; the first that applies decides."""
+    if any(_red(judgement) for judgement in found):
+        return _Verdict(outcome=Outcome.FAILED, failure=Failure.INVARIANT)
+    errors = [judgement.error for judgement in found if judgement.error is not None]
+    if errors:
+        return _Verdict(outcome=Outcome.ERROR, error=errors[0])
+    if transcript.crash == "wall":
+        return _Verdict(outcome=Outcome.ERROR, error="the wall clock ran out before the run ended")
+    if not reached:
+        return _diverged(transcript, Divergence.OPPORTUNITY_NOT_REACHED)
+    if transcript.divergence is not None:
+        decided = bool(decided_by) and all(_settled(found, name) for name in decided_by)
+        return _Verdict(
+            outcome=Outcome.PASSED if decided else Outcome.DIVERGED, decided=decided, divergence=transcript.divergence
+        )
+    return _crashed(transcript, run) or _at_the_end(transcript, found)
+
+
+def _crashed(transcript: Transcript, run: Run) -> _Verdict | None:
+    if transcript.crash == "cpu":
+        return _Verdict(outcome=Outcome.FAILED, failure=Failure.CANDIDATE_TIMEOUT)
+    if run.ended:
+        return None
+    improvised = next((step for step in run.steps if step.improvised), None)
+    if improvised is not None:
+        return _diverged(
+            transcript,
+            Divergence.WRITE_UNANSWERABLE,
+            improvised.crossing.place,
+            improvised.called,
+            "the run crashed after it",
+        )
+    return _Verdict(outcome=Outcome.FAILED, failure=Failure.CANDIDATE_CRASHED)
+
+
+def _at_the_end(transcript: Transcript, found: Sequence[Judgement]) -> _Verdict:
+    lacking = [judgement for judgement in found if _lacking(judgement)]
+    if any(not judgement.stale for judgement in lacking):
+        return _Verdict(outcome=Outcome.FAILED, failure=Failure.OPEN_MUST_HAPPEN)
+    unproven = [judgement.id for judgement in found if judgement.stale and judgement.kind != Sort.OUTPUT]
+    if unproven:
+        detail = f"only outputs that were recorded for other inputs are left to show {', '.join(unproven)}"
+        return _diverged(transcript, Divergence.MODEL_EXHAUSTED, detail=detail)
+    for judgement in found:
+        if judgement.improvised and judgement.truth is Truth.SATISFIED:
+            detail = f"{judgement.id} rests on it alone"
+            return _diverged(
+                transcript, Divergence.WRITE_UNANSWERABLE, judgement.place or "", judgement.boundary or "", detail
+            )
+    return _Verdict(outcome=Outcome.PASSED)
+
+
+def _diverged(
+    transcript: Transcript, kind: Divergence, place: str = "end", boundary: str = "run", detail: str = ""
+) -> _Verdict:
+    """DIVERGED: by the run's own divergence where it has one, else by this rule."""
+    own = transcript.divergence or Diverged(kind=kind, place=place, boundary=boundary, detail=detail)
+    return _Verdict(outcome=Outcome.DIVERGED, divergence=own)
+
+
+def _red(judgement: Judgement) -> bool:
+    return judgement.truth is Truth.VIOLATED and not judgement.advisory
+
+
+def _lacking(judgement: Judgement) -> bool:
+    return judgement.kind == Sort.MUST_HAPPEN and judgement.truth is Truth.OPEN and not judgement.advisory
+
+
+def _settled(found: Sequence[Judgement], name: str) -> bool:
+    return any(
+        judgement.id == name and judgement.truth is Truth.SATISFIED and not judgement.improvised for judgement in found
+    )
+
+
+def _open(found: Sequence[Judgement]) -> list[str]:
+    return [judgement.id for judgement in found if judgement.truth is Truth.OPEN and not judgement.advisory]
+
+
+def _notes(transcript: Transcript) -> list[str]:
+    """What a reader should know and no rule counts: where a frozen model was asked something else than was recorded."""
+    return [f"prompt_drift ({played.drift}) at {played.crossing.place}" for played in transcript.played if played.drift]

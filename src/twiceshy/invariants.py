@@ -1,0 +1,345 @@
+"""Invariants of a workflow (`data/policies/<workflow>/invariants.yaml`): read, checked and compiled, every fault with file and line (semantics.md §7)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from twiceshy import documents, paths
+from twiceshy.conditions import CROSSING_NAMES, OUTPUT_NAMES, Condition
+from twiceshy.errors import InvariantError
+from twiceshy.identity import digest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from twiceshy.documents import Document
+
+CODE_TARGETS = ("guard", "hook", "router")
+TARGETS = ("tool", *CODE_TARGETS, "model", "retrieval", "memory", "user", "human", "handoff")
+"""The kinds of boundary that a selector may name."""
+
+
+class Tier(StrEnum):
+    """Cheap first: the next tier is judged when the one before it holds."""
+
+    HARD = "hard"
+    TRAJECTORY = "trajectory"
+    SEMANTIC = "semantic"
+
+
+class Sort(StrEnum):
+    """What an invariant demands."""
+
+    MUST_NOT = "must_not"
+    MUST_HAPPEN = "must_happen"
+    ORDER = "order"
+    COUNT = "count"
+    SCHEMA = "schema"
+    OUTPUT = "output"
+
+
+OnMissing = Literal["violated", "satisfied", "error"]
+Severity = Literal["low", "medium", "high", "critical"]
+Effect = Literal["missing", "extra", "wrong_args", "order", "leak", "loop", "drift", "none"]
+"""What the violation did, as a facet of the signature key (signatures.md §1)."""
+
+
+class Selector(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which crossings: one boundary by name (`*` is any), and what became of the call. args: paths and the values they must lead to."""
+
+    tool: str | None = None
+    guard: str | None = None
+    hook: str | None = None
+    router: str | None = None
+    model: str | None = None
+    retrieval: str | None = None
+    memory: str | None = None
+    user: str | None = None
+    human: str | None = None
+    handoff: str | None = None
+    blocked: bool | None = None
+    succeeded: bool | None = None
+    args: dict[str, Any] = {}
+
+    @property
+    def target(self) -> tuple[str, str]:
+        """The kind and the name it selects."""
+        return next((kind, name) for kind in TARGETS if (name := getattr(self, kind)) is not None)
+
+
+class AllowedWrite(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A write that is explained in every case of the workflow, on a condition where one is given."""
+
+    tool: str
+    when: str | None = None
+    on_missing: OnMissing = "error"
+
+
+class Spec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One invariant as it is written."""
+
+    id: str
+    version: int = 1
+    tier: Tier = Tier.HARD
+    kind: Sort
+    at: Selector | None = None
+    first: Selector | None = None
+    then: Selector | None = None
+    same_turn: bool = False
+    """order: whether a step of the same model turn may come first; by default calls that one turn asks for have no order."""
+    reads: list[str] = []
+    when: str | None = None
+    on_missing: OnMissing = "error"
+    holds: str | None = None
+    """output: a condition that must be true of the final output; `when` says where it is demanded, and `on_missing` what a missing field means there."""
+    only_if: Literal["opportunity"] | None = None
+    """must_happen: binds the cases that name this id, and only once their opportunity was reached."""
+    max: int | None = None
+    min: int | None = None
+    schema: dict[str, Any] | None = None
+    side: Literal["args", "proposed", "result"] = "args"
+    """schema: what is validated."""
+    message: str = ""
+    effect: Effect | None = None
+    severity: Severity = "medium"
+
+
+class Checks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The built-in hard checks. no_loop: how many equal calls in a row without any change are a loop; None leaves loops to invariants."""
+
+    explained_writes: bool = True
+    no_duplicate_write: bool = True
+    call_schemas: bool = True
+    call_counts: bool = True
+    no_loop: int | None = None
+    allowed_tools: list[str] | None = None
+    forbidden_tools: list[str] = []
+
+
+class InvariantsFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """invariants.yaml. graders: plug-ins of the entry-point group `twiceshy.graders` that judge this workflow too."""
+
+    workflow: str
+    version: int = 1
+    allowed_writes: list[AllowedWrite] = []
+    checks: Checks = Checks()
+    graders: list[str] = []
+    invariants: list[Spec] = []
+
+
+Source = Literal["args", "proposed", "output", "result"]
+_CALLED = re.compile(r"result\((?P<quote>[\"']?)(?P<tool>[^\"'()]+)(?P=quote)\)")
+_SOURCES: dict[str, Source] = {"args": "args", "proposed": "proposed", "output": "output", "result": "result"}
+
+
+class Read(msgspec.Struct, frozen=True, kw_only=True):
+    """One field an invariant looks at: `args.amount_gbp`, `proposed.x`, `output.status` or `result(get_order).policy_limit_gbp`."""
+
+    source: Source
+    path: str
+    tool: str | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Read:
+        """The field that a text names. Raises ValueError for anything else."""
+        head, _, path = text.partition(".")
+        called = _CALLED.fullmatch(head)
+        source = _SOURCES.get("result" if called else head)
+        if source is None or not path:
+            raise ValueError(
+                f"{text!r} is no field; write args.amount, proposed.amount, output.status or result(get_order).limit"
+            )
+        paths.parse(path)
+        return cls(source=source, path=path, tool=called["tool"] if called else None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Invariant:
+    """An invariant ready to judge: its condition is compiled. where: file and line, as errors name it."""
+
+    spec: Spec
+    where: str
+    condition: Condition | None = None
+    holds: Condition | None = None
+    reads: tuple[Read, ...] = ()
+
+    @property
+    def effect(self) -> Effect:
+        """What its violation does: as written, else what its kind says."""
+        return self.spec.effect or _EFFECTS[self.spec.kind]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Invariants:
+    """The invariants of one workflow, compiled. allowed: explained writes, each with its condition."""
+
+    file: InvariantsFile
+    invariants: tuple[Invariant, ...] = ()
+    allowed: tuple[tuple[AllowedWrite, Condition | None], ...] = field(default=())
+
+    def of(self, name: str) -> Invariant | None:
+        """The invariant of an id, or None."""
+        return next((invariant for invariant in self.invariants if invariant.spec.id == name), None)
+
+    @cached_property
+    def digest(self) -> str:
+        """The sha256 of everything they say."""
+        return digest(msgspec.to_builtins(self.file))
+
+
+_EFFECTS: dict[Sort, Effect] = {
+    Sort.MUST_NOT: "extra",
+    Sort.MUST_HAPPEN: "missing",
+    Sort.ORDER: "order",
+    Sort.COUNT: "extra",
+    Sort.SCHEMA: "wrong_args",
+    Sort.OUTPUT: "none",
+}
+
+# What each kind must say, and what it may say besides id, version, tier, kind, reads, message, effect and severity.
+_NEEDS: dict[Sort, frozenset[str]] = {
+    Sort.MUST_NOT: frozenset({"at"}),
+    Sort.MUST_HAPPEN: frozenset({"at"}),
+    Sort.ORDER: frozenset({"first", "then"}),
+    Sort.COUNT: frozenset({"at"}),
+    Sort.SCHEMA: frozenset({"at", "schema"}),
+    Sort.OUTPUT: frozenset(),
+}
+_TAKES: dict[Sort, frozenset[str]] = {
+    Sort.MUST_NOT: frozenset({"when", "on_missing"}),
+    Sort.MUST_HAPPEN: frozenset({"when", "on_missing", "only_if"}),
+    Sort.ORDER: frozenset({"when", "on_missing", "same_turn"}),
+    Sort.COUNT: frozenset({"when", "on_missing", "max", "min"}),
+    Sort.SCHEMA: frozenset({"side"}),
+    Sort.OUTPUT: frozenset({"when", "on_missing", "schema", "holds"}),
+}
+_ALWAYS = frozenset({"id", "version", "tier", "kind", "reads", "message", "effect", "severity"})
+
+
+def load(path: Path) -> Invariants:
+    """The invariants in a file. Raises InvariantError (or FormatError, InputError) with file and line; conditions are compiled here, so a CEL error is found before anything runs."""
+    document = documents.Document(path)
+    file = document.into(InvariantsFile, error=InvariantError)
+    invariants = tuple(_compiled(document, at, spec) for at, spec in enumerate(file.invariants))
+    _refuse_twice(document, file)
+    allowed = tuple((write, _allowed(document, at, write)) for at, write in enumerate(file.allowed_writes))
+    return Invariants(file=file, invariants=invariants, allowed=allowed)
+
+
+def _compiled(document: Document, at: int, spec: Spec) -> Invariant:
+    here = f"$.invariants[{at}]"
+    _check_shape(document, here, spec)
+    for part in ("at", "first", "then"):
+        selector = getattr(spec, part)
+        if selector is not None:
+            _check_selector(document, f"{here}.{part}", selector)
+    if spec.schema is not None:
+        check_schema(spec.schema, where=document.path, line=document.line(f"{here}.schema"))
+    reads = tuple(_read(document, f"{here}.reads[{number}]", text) for number, text in enumerate(spec.reads))
+    return Invariant(
+        spec=spec, where=f"{document.path}:{document.line(here)}", condition=_condition(document, here, spec, "when"),
+        holds=_condition(document, here, spec, "holds"), reads=reads,
+    )  # fmt: skip
+
+
+def _condition(document: Document, here: str, spec: Spec, name: Literal["when", "holds"]) -> Condition | None:
+    source = getattr(spec, name)
+    if source is None:
+        return None
+    names = OUTPUT_NAMES if spec.kind is Sort.OUTPUT else CROSSING_NAMES
+    return Condition(source, where=document.path, line=document.line(f"{here}.{name}"), names=names)
+
+
+def _check_shape(document: Document, here: str, spec: Spec) -> None:
+    said = {name for name in spec.__struct_fields__ if f"{here}.{name}" in document.lines}
+    missing = sorted(_NEEDS[spec.kind] - said)
+    if missing:
+        raise InvariantError.at(
+            document.path, f"{spec.id!r}: kind {spec.kind} needs {', '.join(missing)}.", line=document.line(here)
+        )
+    extra = sorted(said - _NEEDS[spec.kind] - _TAKES[spec.kind] - _ALWAYS)
+    if extra:
+        line = document.line(f"{here}.{extra[0]}")
+        raise InvariantError.at(document.path, f"{spec.id!r}: kind {spec.kind} takes no {', '.join(extra)}.", line=line)
+    problem = _incomplete(spec)
+    if problem:
+        raise InvariantError.at(document.path, f"{spec.id!r}: {problem}", line=document.line(here))
+
+
+def _incomplete(spec: Spec) -> str | None:
+    if spec.tier is Tier.SEMANTIC:
+        return "the semantic tier is not available yet. Use hard or trajectory."
+    if spec.kind is Sort.COUNT and spec.max is None and spec.min is None:
+        return "a count needs max, min or both."
+    if spec.kind is Sort.OUTPUT and spec.schema is None and spec.holds is None:
+        return "an output invariant needs schema, holds or both."
+    return None
+
+
+def _check_selector(document: Document, here: str, selector: Selector) -> None:
+    named = [kind for kind in TARGETS if getattr(selector, kind) is not None]
+    if len(named) != 1:
+        raise InvariantError.at(
+            document.path, f"a selector names exactly one boundary, found {', '.join(named) or 'none'}.",
+            line=document.line(here), hint=f"Kinds: {', '.join(TARGETS)}.",
+        )  # fmt: skip
+    if selector.blocked is not None and named[0] not in ("tool", "memory", "guard"):
+        raise InvariantError.at(document.path, f"a {named[0]} is never blocked.", line=document.line(here))
+    for path in selector.args:
+        try:
+            paths.parse(path)
+        except ValueError as broken:
+            raise InvariantError.at(document.path, f"{broken}.", line=document.line(f"{here}.args")) from None
+
+
+def check_schema(schema: dict[str, Any], *, where: object, line: int | None) -> None:
+    """Refuse what is no JSON Schema (draft 2020-12). Raises InvariantError."""
+    import jsonschema  # 212 ms: only a file that has schemas pays for it
+
+    try:
+        jsonschema.Draft202012Validator.check_schema(schema)
+    except jsonschema.SchemaError as broken:
+        raise InvariantError.at(
+            where, f"not a JSON Schema: {broken.message} at {broken.json_path}.", line=line
+        ) from None
+
+
+def _allowed(document: Document, at: int, write: AllowedWrite) -> Condition | None:
+    line = document.line(f"$.allowed_writes[{at}].when")
+    return None if write.when is None else Condition(write.when, where=document.path, line=line)
+
+
+def _read(document: Document, here: str, text: str) -> Read:
+    try:
+        return Read.parse(text)
+    except ValueError as broken:
+        raise InvariantError.at(document.path, f"{broken}.", line=document.line(here)) from None
+
+
+def _refuse_twice(document: Document, file: InvariantsFile) -> None:
+    seen = set(BUILT_IN)
+    for at, spec in enumerate(file.invariants):
+        if spec.id in seen:
+            whose = "the name of a built-in check" if spec.id in BUILT_IN else "given twice"
+            raise InvariantError.at(
+                document.path, f"the id {spec.id!r} is {whose}.", line=document.line(f"$.invariants[{at}].id")
+            )
+        seen.add(spec.id)
+
+
+BUILT_IN = (
+    "explained_writes",
+    "no_duplicate_write",
+    "call_schemas",
+    "call_counts",
+    "no_loop",
+    "allowed_tools",
+    "forbidden_tools",
+)
+"""The ids of the built-in checks."""

@@ -1,0 +1,89 @@
+"""What one invariant says of one run, and the one context that every grader gets. Data only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from twiceshy.envelope import Record
+from twiceshy.invariants import Effect, Invariants, Severity, Tier
+from twiceshy.outcome import BoundaryState, Truth
+from twiceshy.schemas import SchemaBreak
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from twiceshy.evidence import Run, Step
+    from twiceshy.writes import DeclaredWrite
+
+
+class Judgement(Record, frozen=True, kw_only=True):
+    """The verdict of one invariant on one run. truth: None where it could not be judged, and `error` says why.
+
+    place, boundary and boundary_state are those of the onset: the first crossing that violates it, or the one that satisfies it; None at the end of the run.
+    """
+
+    id: str
+    version: int = 1
+    tier: Tier = Tier.HARD
+    kind: str
+    truth: Truth | None = Truth.OPEN
+    message: str = ""
+    detail: str = ""
+    """What exactly, without a recorded value: `required at $.order_id`."""
+    place: str | None = None
+    boundary: str | None = None
+    boundary_state: BoundaryState | None = None
+    evidence: list[str] = []
+    """The places of every crossing it rests on, the onset first."""
+    effect: Effect = "none"
+    severity: Severity = "medium"
+    schema: list[SchemaBreak] = []
+    improvised: bool = False
+    """Satisfied by improvised answers alone (semantics.md §5.2)."""
+    stale: bool = False
+    """Left open because frozen model outputs, served after what was shown had changed, prove nothing."""
+    advisory: bool = False
+    """Reported, never counted."""
+    error: str | None = None
+
+    def at(self, *steps: Step, truth: Truth = Truth.VIOLATED, **more: Any) -> Judgement:
+        """The same verdict, resting on these crossings; the first is the onset."""
+        first = steps[0]
+        return msgspec.structs.replace(
+            self, truth=truth, place=first.crossing.place, boundary=first.called, boundary_state=first.boundary,
+            evidence=[step.crossing.place for step in steps], **more,
+        )  # fmt: skip
+
+    def being(self, truth: Truth | None, **more: Any) -> Judgement:
+        """The same verdict with another truth, resting on no crossing of its own."""
+        return msgspec.structs.replace(self, truth=truth, **more)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseTerms:
+    """What a case adds to what its workflow demands.
+
+    names: the invariant ids the case itself stands for. opportunity: the step at which the run reached it, or None. recorded: the recorded run.
+    deciding: the recorded step before which call counts bind. live: boundaries that were named live (`model:planner`, `model:*`), whose counts are free.
+    enforce_counts: whether a wrong count is a violation or a report.
+    """
+
+    names: frozenset[str]
+    recorded: Run
+    opportunity: Step | None = None
+    expected: Sequence[DeclaredWrite] = ()
+    deciding: int | None = None
+    live: frozenset[str] = frozenset()
+    enforce_counts: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """All that a grader sees: the run, the invariants of its workflow, and the terms of the case where one is judged."""
+
+    run: Run
+    invariants: Invariants
+    case: CaseTerms | None = None

@@ -1,0 +1,214 @@
+"""Three-valued monitors: what an invariant says of the crossings so far is violated, satisfied or open (semantics.md §7).
+
+A must_not is never satisfied before an undiverged end; a must_happen needs a definite success; must_not and counts treat an ambiguous outcome as happened.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, assert_never
+
+from msgspec import UNSET
+
+from twiceshy.conditions import Condition, ConditionError, MissingField
+from twiceshy.envelope import Kind
+from twiceshy.evidence import Fate, Run, Step, StepFacts
+from twiceshy.invariants import CODE_TARGETS, Invariant, Selector, Sort, Spec
+from twiceshy.judgement import Context, Judgement
+from twiceshy.outcome import Truth
+from twiceshy.schemas import breaks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator
+
+
+def judge(invariant: Invariant, context: Context, *, malformed: Collection[str] = ()) -> Judgement:
+    """What the invariant says of the run. malformed: places whose arguments violate a schema; there the schema is the finding, not the condition that trips over it."""
+    spec = invariant.spec
+    blank = Judgement(
+        id=spec.id, version=spec.version, tier=spec.tier, kind=spec.kind.value, message=spec.message or _said(spec),
+        effect=invariant.effect, severity=spec.severity,
+    )  # fmt: skip
+    monitor = _Monitor(invariant, context, malformed, blank)
+    try:
+        return monitor.verdict()
+    except ConditionError as broken:
+        return blank.being(None, error=str(broken))
+
+
+def binds(invariant: Invariant, context: Context) -> bool:
+    """Whether an invariant is judged here: one that waits for an opportunity binds only the cases that name it."""
+    return invariant.spec.only_if is None or (context.case is not None and invariant.spec.id in context.case.names)
+
+
+def counted(selector: Selector, step: Step, *, sure: bool) -> bool:
+    """Whether a crossing is one that the selector means.
+
+    sure: only a definite outcome counts (must_happen); else an ambiguous one counts too (must_not, counts). A call that came to nothing counts only where the selector asks for it.
+    """
+    if not _named(selector, step):
+        return False
+    if selector.blocked is not None and step.refused() != selector.blocked:
+        return False
+    if selector.succeeded is not None:
+        wanted = Fate.HAPPENED if selector.succeeded else Fate.NOTHING
+        opposite = Fate.NOTHING if selector.succeeded else Fate.HAPPENED
+        return step.fate is wanted if sure else step.fate is not opposite
+    if selector.blocked:
+        return True
+    return step.fate is Fate.HAPPENED if sure else step.fate is not Fate.NOTHING
+
+
+class _Monitor:
+    """One invariant on one run."""
+
+    def __init__(self, invariant: Invariant, context: Context, malformed: Collection[str], blank: Judgement) -> None:
+        self.spec = invariant.spec
+        self.condition = invariant.condition
+        self.holds = invariant.holds
+        self.run = context.run
+        self.malformed = malformed
+        self.blank = blank
+
+    def verdict(self) -> Judgement:
+        match self.spec.kind:
+            case Sort.MUST_NOT:
+                return self._must_not()
+            case Sort.MUST_HAPPEN:
+                return self._must_happen()
+            case Sort.ORDER:
+                return self._order()
+            case Sort.COUNT:
+                return self._count()
+            case Sort.SCHEMA:
+                return self._schema()
+            case Sort.OUTPUT:
+                return self._output()
+            case never:
+                assert_never(never)
+
+    def _must_not(self) -> Judgement:
+        found = list(self._meant(self.spec.at, sure=False))
+        return self.blank.at(*found) if found else self._kept()
+
+    def _must_happen(self) -> Judgement:
+        found = list(self._meant(self.spec.at, sure=True))
+        firm = [step for step in found if not (step.stale and step.crossing.kind is Kind.MODEL)]
+        if not firm:
+            return self.blank.being(Truth.OPEN, stale=bool(found) or self._unproven())
+        improvised = all(step.improvised for step in firm)
+        return self.blank.at(*firm, truth=Truth.SATISFIED, improvised=improvised)
+
+    def _order(self) -> Judgement:
+        firsts = list(_steps(self.run, self.spec.first, sure=True))
+        index = {id(step): at for at, step in enumerate(self.run.steps)}
+        for step in self._meant(self.spec.then, sure=False):
+            if not any(self._precedes(first, step, index) for first in firsts):
+                return self.blank.at(step)
+        return self._kept()
+
+    def _precedes(self, first: Step, then: Step, index: dict[int, int]) -> bool:
+        """Calls that one model turn asks for have no order; a model comes before what it asks for, a hook before or after its own step."""
+        if first.turn != then.turn:
+            return first.turn < then.turn
+        if first.crossing.kind is Kind.MODEL or first.crossing.seq == then.crossing.seq:
+            return index[id(first)] < index[id(then)]
+        return self.spec.same_turn and first.crossing.seq < then.crossing.seq
+
+    def _count(self) -> Judgement:
+        found = [
+            step
+            for step in self._meant(self.spec.at, sure=False)
+            if step.crossing.attempt == 1 or self.run.is_write(step)
+        ]
+        most, least = self.spec.max, self.spec.min
+        if most is not None and len(found) > most:
+            return self.blank.at(found[most], *found[:most], detail=f"more than {most}")
+        if least is not None and len(found) < least:
+            return self._fewer(len(found), least)
+        return self._kept()
+
+    def _fewer(self, found: int, least: int) -> Judgement:
+        if not self.run.ended or self._unproven():
+            return self.blank.being(Truth.OPEN, stale=self._unproven())
+        return self.blank.being(Truth.VIOLATED, effect="missing", detail=f"{found} of at least {least}")
+
+    def _schema(self) -> Judgement:
+        for step in _steps(self.run, self.spec.at, sure=False):
+            value = {"args": step.args, "proposed": step.crossing.proposed, "result": step.returned}[self.spec.side]
+            found = breaks(self.spec.schema or {}, value) if value is not UNSET else []
+            if found:
+                return self.blank.at(step, schema=found, detail=str(found[0]))
+        return self._kept()
+
+    def _output(self) -> Judgement:
+        if not self.run.ended or self.run.output is UNSET:
+            return self.blank
+        if self.run.stale:
+            return self.blank.being(Truth.OPEN, stale=True)
+        facts = StepFacts(self.run)
+        if not self._true(self.condition, facts, missing=self.spec.on_missing == "violated"):
+            return self.blank.being(Truth.SATISFIED)
+        found = breaks(self.spec.schema, self.run.output) if self.spec.schema is not None else []
+        if found:
+            return self.blank.being(Truth.VIOLATED, schema=found, detail=str(found[0]))
+        # `on_missing` speaks of `when`: a field that the output must have and lacks is never satisfied.
+        kept = self._true(self.holds, facts, missing=False)
+        return self.blank.being(Truth.SATISFIED if kept else Truth.VIOLATED)
+
+    def _meant(self, selector: Selector | None, *, sure: bool) -> Iterator[Step]:
+        """The crossings that are meant and where the condition is true. What a missing field means depends on whom the crossing speaks for."""
+        for step in _steps(self.run, selector, sure=sure):
+            missing = self.spec.on_missing == ("satisfied" if sure else "violated")
+            if self._true_at(step, missing=missing):
+                yield step
+
+    def _true_at(self, step: Step, *, missing: bool) -> bool:
+        try:
+            return self._true(self.condition, StepFacts(self.run, step), missing=missing)
+        except ConditionError:
+            if step.crossing.place in self.malformed:
+                return False
+            raise
+
+    def _true(self, condition: Condition | None, facts: StepFacts, *, missing: bool) -> bool:
+        if condition is None:
+            return True
+        try:
+            return condition.holds(facts)
+        except MissingField:
+            if self.spec.on_missing == "error":
+                raise
+            return missing
+
+    def _kept(self) -> Judgement:
+        return self.blank.being(Truth.SATISFIED if self.run.ended else Truth.OPEN)
+
+    def _unproven(self) -> bool:
+        """Whether what did not happen may be missing only because a frozen model could not react: never for candidate code."""
+        selector = self.spec.at
+        return self.run.stale and selector is not None and selector.target[0] not in CODE_TARGETS
+
+
+def _steps(run: Run, selector: Selector | None, *, sure: bool) -> Iterator[Step]:
+    return (step for step in run.steps if selector is not None and counted(selector, step, sure=sure))
+
+
+def _named(selector: Selector, step: Step) -> bool:
+    kind, name = selector.target
+    return step.crossing.kind == kind and name in ("*", step.crossing.name) and step.has_args(selector.args)
+
+
+def _said(spec: Spec) -> str:
+    """A plain message for an invariant that brings none."""
+    target = next((selector.target[1] for selector in (spec.at, spec.then) if selector is not None), "the output")
+    return _MESSAGES[spec.kind](spec, target)
+
+
+_MESSAGES: dict[Sort, Callable[[Spec, str], str]] = {
+    Sort.MUST_NOT: lambda _, target: f"{target} must not happen",
+    Sort.MUST_HAPPEN: lambda _, target: f"{target} must happen",
+    Sort.ORDER: lambda spec, target: f"{target} needs {spec.first.target[1] if spec.first else '?'} before it",
+    Sort.COUNT: lambda _, target: f"{target} was called the wrong number of times",
+    Sort.SCHEMA: lambda spec, target: f"the {spec.side} of {target} must match their schema",
+    Sort.OUTPUT: lambda _, target: f"{target} must keep its contract",
+}
