@@ -1,0 +1,39 @@
+"""Where the pipeline keeps things: generations of the corpus, published runs, raw copies, and DuckDB over any of them.
+
+Everything is written under another name and moved into place whole, so a reader or a `kill -9` meets a file or no file.
+"""
+
+from tasks.store.corpus import Corpus, Swept
+from tasks.store.database import Limits, connect
+from tasks.store.durable import parquet
+from tasks.store.errors import ChangedMeanwhile, ForeignFrame, NoHardLinks, Unkept, UnknownGeneration
+from tasks.store.generation import WHOLE, Change, Contract, Snapshot, Store, append, replace
+from tasks.store.manifest import Manifest, Part
+from tasks.store.published import Publication, Published
+from tasks.store.shelf import Kept, Shelf
+
+__all__ = [
+    "WHOLE",
+    "Change",
+    "ChangedMeanwhile",
+    "Contract",
+    "Corpus",
+    "ForeignFrame",
+    "Kept",
+    "Limits",
+    "Manifest",
+    "NoHardLinks",
+    "Part",
+    "Publication",
+    "Published",
+    "Shelf",
+    "Snapshot",
+    "Store",
+    "Swept",
+    "Unkept",
+    "UnknownGeneration",
+    "append",
+    "connect",
+    "parquet",
+    "replace",
+]
