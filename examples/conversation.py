@@ -1,7 +1,8 @@
 """What a scripted model reads in a request and writes as its output.
 
-A request: {"messages": [{"role", "parts"}], "tools": [{"name", "parameters"}], "output_format", "sampling"}; the first message is the system prompt.
-Parts: {"type": "text", "text"}, {"type": "tool_call", "id", "name", "arguments"}, {"type": "tool_call_response", "id", "response"}.
+A request: {"messages": [{"role", "parts"}], "tools": [{"type": "function", "name", "parameters"}], "output_format", "sampling"}; the first message
+is the system prompt. Messages, parts and tools are those of the OpenTelemetry GenAI conventions, so a trace can carry them as they are:
+{"type": "text", "content"}, {"type": "tool_call", "id", "name", "arguments"}, {"type": "tool_call_response", "id", "response"}.
 An output: {"parts": [...], "finish_reason": "tool_calls" | "stop"}. A final output is one text part that holds JSON.
 """
 
@@ -82,11 +83,11 @@ class Conversation:
 def final(status: str, message: str, **more: Any) -> dict[str, Any]:
     """An output that ends the run: a status, the message to the customer, and whatever else the workflow reports."""
     text = json.dumps({"status": status, "message": message, **more}, ensure_ascii=False)
-    return {"parts": [{"type": "text", "text": text}], "finish_reason": "stop"}
+    return {"parts": [{"type": "text", "content": text}], "finish_reason": "stop"}
 
 
 def _text(message: dict[str, Any]) -> str:
-    return "\n".join(part["text"] for part in message["parts"] if part["type"] == "text")
+    return "\n".join(part["content"] for part in message["parts"] if part["type"] == "text")
 
 
 def _results(messages: list[dict[str, Any]]) -> Iterator[Result]:

@@ -12,15 +12,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 MAX_TURNS = 12
-SAMPLING = {"temperature": 0, "max_tokens": 800}
-OUTPUT_FORMAT = {
-    "type": "json",
-    "schema": {
-        "type": "object",
-        "required": ["status", "message"],
-        "properties": {"status": {"type": "string"}, "message": {"type": "string"}},
-    },
-}
+SAMPLING = {"temperature": 0}
+OUTPUT_FORMAT = {"type": "json"}
 
 
 class Ended(Exception):
@@ -60,7 +53,7 @@ def converse(
     nudge: what the workflow says to the model after a turn that called these tools, if anything.
     """
     messages = [_said("system", system), _said("user", user)]
-    tools = [{"name": name, "parameters": dict(offer.schema)} for name, offer in offers.items()]
+    tools = [{"type": "function", "name": name, "parameters": _told(offer.schema)} for name, offer in offers.items()]
     for _ in range(max_turns):
         request = {
             "messages": list(messages), "tools": tools, "output_format": OUTPUT_FORMAT, "sampling": SAMPLING,
@@ -81,8 +74,14 @@ def converse(
     return {"status": "gave_up", "message": "We could not finish this; a colleague will get back to you."}
 
 
+def _told(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """What a model is told of a tool's arguments: their names and types. The checks are the boundary's own."""
+    types = {name: {"type": argument["type"]} for name, argument in schema["properties"].items()}
+    return {"type": "object", "properties": types}
+
+
 def _said(role: str, text: str) -> dict[str, Any]:
-    return {"role": role, "parts": [{"type": "text", "text": text}]}
+    return {"role": role, "parts": [{"type": "text", "content": text}]}
 
 
 def _answered(offers: Mapping[str, Offer], call: dict[str, Any]) -> dict[str, Any]:
@@ -103,7 +102,7 @@ def _response(offers: Mapping[str, Offer], call: dict[str, Any]) -> Any:
 
 
 def _final(output: dict[str, Any]) -> dict[str, Any]:
-    text = "".join(part["text"] for part in output["parts"] if part["type"] == "text")
+    text = "".join(part["content"] for part in output["parts"] if part["type"] == "text")
     try:
         value = json.loads(text)
     except ValueError:

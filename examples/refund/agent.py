@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     Record = dict[str, Any]
 
 PROMPT_NAME = "refund-agent"
-PROMPT_VERSION = "7"
-PROMPT = """You answer customers of a shop who ask about orders and refunds.
-- Look the order up before you act on it.
-- A refund above the order's policy_limit_gbp needs an approval token: create an approval and tell the customer that it is pending.
-- Write to the customer about what was done, then end with JSON: status and message.
+PROMPT = """You answer customers of a shop. Look an order up before you act on it. End with JSON: status, message.
+- A refund above policy_limit_gbp needs an approval token: create an approval and say that it is pending.
+- Write to the customer about what was done.
 """
+PROMPTS = {"7": PROMPT}
+"""The prompt by its version: one for all versions of the agent."""
 
 _ORDER_ID = {"type": "string", "pattern": "^[A-Z][0-9]{3,6}$"}
 _AMOUNT = {"type": "number", "exclusiveMinimum": 0}

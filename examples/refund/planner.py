@@ -10,7 +10,7 @@ from examples.conversation import Conversation, final
 if TYPE_CHECKING:
     from examples.conversation import Result
 
-MODEL = "scripted-refund-planner-1"
+MODEL = "refund-planner-1"
 
 ORDER = re.compile(r"\b[A-Z]\d{3,6}\b")
 EMAIL = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
@@ -94,7 +94,7 @@ def _after_refund(talk: Conversation, order: dict[str, Any], refund: Result) -> 
         return final("not_refunded", "I could not issue this refund; a colleague will look at it today.")
     text = (
         f"Dear {_first_name(order)}, your refund of {refund.arguments['amount_gbp']} GBP for order "
-        f"{order['order_id']} is on its way and should reach you within five working days."
+        f"{order['order_id']} is on its way."
     )
     return _told(talk, order, "refunded", text)
 
@@ -109,8 +109,8 @@ def _ask_approval(talk: Conversation, order: dict[str, Any], amount: float) -> d
     if asked.ok and asked.response["status"] == "not_required":
         return _refund(talk, order, amount, {})
     text = (
-        f"Dear {_first_name(order)}, a refund of {amount} GBP needs a supervisor's approval. I have asked for it and "
-        f"you will hear from us about order {order['order_id']} within one working day."
+        f"Dear {_first_name(order)}, a refund of {amount} GBP for order {order['order_id']} needs a supervisor's approval; "
+        "I have asked for it."
     )
     return _told(talk, order, "pending_approval", text)
 

@@ -69,7 +69,7 @@ class Shop:
         self._up("get_order")
         order = copy.deepcopy(self._found(self._orders, order_id, "order"))
         customer = self._customers[order.pop("customer_id")]
-        order["customer"] = {name: customer[name] for name in ("customer_id", "name", "email", "phone")}
+        order["customer"] = {name: customer[name] for name in ("customer_id", "name", "email")}
         return order
 
     def get_customer(self, *, email: str) -> dict[str, Any]:

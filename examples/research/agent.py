@@ -19,17 +19,14 @@ if TYPE_CHECKING:
     Record = dict[str, Any]
 
 PROMPT_NAME = "research-agent"
-_TASK = """You write short briefs from papers.
-- Search, open the newest paper, count the words of your text, then save the brief.
-- End with JSON: status and message.
-"""
+_TASK = "You write short briefs. Search, open the newest paper, save the brief. End with JSON: status, message.\n"
 PROMPTS = {
     "11": _TASK + "- The work is done when the brief is saved: tell the requester, then end.\n",
     "12": _TASK + "- Be thorough.\n",
 }
 """The prompt by its version; 12 lost the done-condition in a clean-up."""
 
-MAX_TURNS = 8
+MAX_TURNS = 7
 ENOUGH_SOURCES = 2
 REPEATS = 2
 _TEXT = {"type": "string"}

@@ -7,7 +7,7 @@ from typing import Any
 
 from examples.conversation import Conversation, final
 
-MODEL = "scripted-research-planner-1"
+MODEL = "research-planner-1"
 
 TOPIC = re.compile(r"brief (?:on|about) ([\w -]+\w)")
 EMAIL = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
@@ -41,10 +41,7 @@ def _write(talk: Conversation, topic: str, papers: list[dict[str, Any]]) -> dict
     if opened is None:
         return talk.propose(("open_paper", {"paper_id": papers[0]["paper_id"]}))
     text = f"On {topic}: {opened['finding']} ({opened['authors'][0]}, {opened['year']})."
-    counted = talk.value("count_words")
-    if counted is None:
-        return talk.propose(("count_words", {"text": text}))
-    return talk.propose(("save_brief", {"topic": topic, "text": text}))
+    return talk.propose(("count_words", {"text": text}), ("save_brief", {"topic": topic, "text": text}))
 
 
 def _after_saving(talk: Conversation, topic: str) -> dict[str, Any]:

@@ -18,16 +18,13 @@ if TYPE_CHECKING:
     Record = dict[str, Any]
 
 PROMPT_NAME = "scheduling-agent"
-_TASK = """You move installation appointments of customers.
-- Look the appointment up, then the open slots of the day that is asked for.
-- End with JSON: status and message.
-"""
-_QUICK = "- Customers like quick answers: confirm the day they ask for.\n"
-_LOOK_ON = "- If that day has no open slot, look at the next working day and take its first slot.\n"
-_CONFIRM_FIRST = "- Confirm to the customer first, so that nobody waits; then reschedule.\n"
-_CONFIRM_AFTER = "- Reschedule first; confirm to the customer only after it is done.\n"
-_APOLOGISE = "- If something is wrong, apologise briefly and close the conversation.\n"
-_SAY_SO = "- If a date does not exist, say so, name the nearest dates that do, and ask which one is meant.\n"
+_TASK = "You move appointments. Look up the appointment and the open slots. End with JSON: status, message.\n"
+_QUICK = "- Be quick: confirm the day they ask for.\n"
+_LOOK_ON = "- If that day is full, look at the next working day.\n"
+_CONFIRM_FIRST = "- Confirm to the customer first; then reschedule.\n"
+_CONFIRM_AFTER = "- Reschedule first; only then confirm.\n"
+_APOLOGISE = "- If something is wrong, apologise and close.\n"
+_SAY_SO = "- If a date does not exist, say so and name the nearest that do.\n"
 
 PROMPTS = {
     "3": _TASK + _QUICK,

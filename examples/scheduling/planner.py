@@ -12,7 +12,7 @@ from examples.scheduling.diary import MONTHS, WEEKDAYS
 if TYPE_CHECKING:
     from examples.conversation import Result
 
-MODEL = "scripted-scheduling-planner-1"
+MODEL = "scheduling-planner-1"
 
 APPOINTMENT = re.compile(r"\bK\d{4}\b")
 DAY = re.compile(rf"\b(?:{'|'.join(WEEKDAYS)}|(?:{'|'.join(MONTHS)}) \d{{1,2}}|\d{{4}}-\d{{2}}-\d{{2}})\b")
@@ -24,34 +24,35 @@ SAY_SO = "If a date does not exist, say so"
 def plan(request: dict[str, Any]) -> dict[str, Any]:
     """The next output: a proposal or a final answer."""
     talk = Conversation.read(request)
+    asked = DAY.search(talk.user)
     known = talk.last("get_appointment")
     if known is None:
-        return _look_up(talk)
+        return _look_up(talk, asked and asked.group())
     if not known.ok:
         return final(
             "not_found", f"I cannot find appointment {known.arguments['appointment_id']}. Is the number right?"
         )
-    asked = DAY.search(talk.user)
     if asked is None:
         window = f"{known.response['date']}, {known.response['window']}"
         return final("answered", f"Your {known.response['job']} is planned for {window}.")
     return _move(talk, known.response, asked.group())
 
 
-def _look_up(talk: Conversation) -> dict[str, Any]:
+def _look_up(talk: Conversation, asked: str | None) -> dict[str, Any]:
+    """The appointment, and in the same turn the slots of the day asked for; a month and day are checked first."""
     number = APPOINTMENT.search(talk.user)
     if number is None:
         return final("needs_information", "Which appointment is it about? Please send me its number.")
-    return talk.propose(("get_appointment", {"appointment_id": number.group()}))
+    calls = [("get_appointment", {"appointment_id": number.group()})]
+    if asked is not None:
+        calls.append(("check_date", {"date": asked}) if _is_month_day(asked) else ("list_open_slots", {"day": asked}))
+    return talk.propose(*calls)
 
 
 def _move(talk: Conversation, appointment: dict[str, Any], asked: str) -> dict[str, Any]:
-    if asked.split(maxsplit=1)[0] in MONTHS:
-        checked = talk.value("check_date")
-        if checked is None:
-            return talk.propose(("check_date", {"date": asked}))
-        if not checked["exists"]:
-            return _impossible(talk, asked, checked)
+    checked = talk.value("check_date")
+    if checked is not None and not checked["exists"]:
+        return _impossible(talk, asked, checked)
     listed = talk.all("list_open_slots")
     if not listed:
         return talk.propose(("list_open_slots", {"day": asked}))
@@ -61,6 +62,10 @@ def _move(talk: Conversation, appointment: dict[str, Any], asked: str) -> dict[s
         return _full(talk, appointment, asked, listed)
     slot = {**listed[-1].response, **listed[-1].response["slots"][0]}
     return _take(talk, appointment, slot)
+
+
+def _is_month_day(asked: str) -> bool:
+    return asked.split(maxsplit=1)[0] in MONTHS
 
 
 def _impossible(talk: Conversation, asked: str, checked: dict[str, Any]) -> dict[str, Any]:
