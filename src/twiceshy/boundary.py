@@ -140,6 +140,7 @@ class Boundary:
         self.tools: dict[str, Declared] = {}
         self.models: dict[str, Declared] = {}
         self.code: list[Code] = []
+        self._placed: dict[tuple[Kind, str], list[Code]] = {}
 
     def tool(
         self,
@@ -169,11 +170,11 @@ class Boundary:
 
     def hook(self, name: str, fn: Callable[[Any], Any], *, before: str | None = None, after: str | None = None) -> None:
         """Middleware of one tool: `before` takes and returns its arguments, `after` its result."""
-        self.code.append(Code(kind=Kind.HOOK, name=name, fn=fn, at=_position(name, before=before, after=after)))
+        self._place(Code(kind=Kind.HOOK, name=name, fn=fn, at=_position(name, before=before, after=after)))
 
     def guard(self, name: str, fn: Callable[[Any], Any], *, before: str) -> None:
         """A check before one tool: `fn(arguments)` returns None or True to let it pass; a reason (str) or False refuses it."""
-        self.code.append(Code(kind=Kind.GUARD, name=name, fn=fn, at=f"before:{before}"))
+        self._place(Code(kind=Kind.GUARD, name=name, fn=fn, at=f"before:{before}"))
 
     def router(self, name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
         """Candidate code that chooses a way, as a named boundary: `fn(value) -> route`."""
@@ -268,11 +269,15 @@ class Boundary:
         return None, None
 
     def _hooked(self, tool: str) -> frozenset[str]:
-        sides = (code.at.partition(":") for code in self.code if code.kind is Kind.HOOK and code.at)
-        return frozenset(side for side, _, target in sides if target == tool)
+        return frozenset(side for side in ("before", "after") if self._sitting(Kind.HOOK, f"{side}:{tool}"))
 
     def _sitting(self, kind: Kind, at: str) -> Sequence[Code]:
-        return [code for code in self.code if code.kind is kind and code.at == at]
+        return self._placed.get((kind, at), ())
+
+    def _place(self, code: Code) -> None:
+        self.code.append(code)
+        if code.at is not None:
+            self._placed.setdefault((code.kind, code.at), []).append(code)
 
     def _code_steps(self, code: Code, value: object, seq: int) -> Steps:
         answer = self._backend.cross(self._call(code.kind, code.name, seq, seen=value, at=code.at))

@@ -28,6 +28,9 @@ VERSION = "c1"
 # One encoder: the encoders in view differ on escapes, float text and integers beyond 64 bits, and a key mixes badly.
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
+# A level wider than this goes the slow way, which stops at a value that holds itself twice.
+_WIDEST = 100_000
+
 # Beyond this depth Python's own recursion limit would decide, and differently in each process.
 _MAX_DEPTH = 200
 
@@ -38,7 +41,7 @@ def canonical(value: object) -> bytes:
     750 == 750.0, key order and NFC spelling do not matter; "1" != 1 != true; list order matters; NaN, infinities, bytes and non-string keys are tagged.
     Raises Unrecordable for a value of another type or nested deeper than 200.
     """
-    return _encode(_normal(value, 0))
+    return _encode(value if _is_plain(value, _CANONICAL_LEAF) else _normal(value, 0))
 
 
 def digest(value: object) -> str:
@@ -53,12 +56,17 @@ def key(name: str, seen: object) -> str:
 
 def equal(left: object, right: object) -> bool:
     """Whether two values are one value under identity rules."""
+    if _is_plain(left, _STORED_LEAF) and _is_plain(right, _STORED_LEAF) and _encode(left) == _encode(right):
+        return True
     return canonical(left) == canonical(right)
 
 
 def tagged(value: object) -> Any:
-    """The lossless JSON form of a value; `untagged` gives the value back, types included. Raises Unrecordable."""
-    return _stored(value, 0)
+    """The lossless JSON form of a value; `untagged` gives the value back, types included. Raises Unrecordable.
+
+    A value that is plain JSON already is its own form and comes back as it is, not copied.
+    """
+    return value if _is_plain(value, _STORED_LEAF) else _stored(value, 0)
 
 
 def untagged(value: object) -> Any:
@@ -72,6 +80,56 @@ def untagged(value: object) -> Any:
         if tag.startswith("$"):
             return _restored(tag, content)
     return {name: untagged(item) for name, item in value.items()}
+
+
+def _is_plain(value: object, leaf: Mapping[type, Callable[[Any], bool]]) -> bool:
+    """Whether a value is its own form: exact JSON types, ASCII text, no name that could read as a tag. Most are, and need no copy.
+
+    By levels, not by recursion: a third of the time, and depth is counted for nothing.
+    """
+    level: list[Any] = [value]
+    for _ in range(_MAX_DEPTH):
+        below: list[Any] = []
+        for item in level:
+            check = leaf.get(type(item))
+            if check is None:
+                if not _plain_container(item, below):
+                    return False
+            elif not check(item):
+                return False
+        if not below:
+            return True
+        if len(below) > _WIDEST:
+            return False
+        level = below
+    return False
+
+
+def _plain_container(item: object, below: list[Any]) -> bool:
+    if type(item) is list:
+        below += item
+        return True
+    if type(item) is not dict:
+        return False
+    below += item.values()
+    try:
+        names = "".join(item)
+    except TypeError:
+        return False
+    return names.isascii() and "$" not in names
+
+
+def _always(_: object) -> bool:
+    return True
+
+
+def _fraction(value: float) -> bool:
+    return math.isfinite(value) and not value.is_integer()
+
+
+_ATOMS: Mapping[type, Callable[[Any], bool]] = {int: _always, bool: _always, type(None): _always, str: str.isascii}
+_STORED_LEAF: Mapping[type, Callable[[Any], bool]] = {**_ATOMS, float: math.isfinite}
+_CANONICAL_LEAF: Mapping[type, Callable[[Any], bool]] = {**_ATOMS, float: _fraction}
 
 
 def _normal(value: object, depth: int) -> object:

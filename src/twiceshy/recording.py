@@ -12,7 +12,7 @@ import msgspec
 from msgspec import UNSET
 
 from twiceshy.boundary import Answer, Blocked, Call, Closing
-from twiceshy.encoding import crossing_line, crossing_of, sealed
+from twiceshy.encoding import crossing_line, crossing_of, sealed, stored_line, stored_of
 from twiceshy.envelope import (
     Crossing,
     Disposition,
@@ -25,7 +25,7 @@ from twiceshy.envelope import (
     RunInput,
 )
 from twiceshy.history import Attempts, History, effective
-from twiceshy.identity import digest
+from twiceshy.identity import digest, tagged
 from twiceshy.policy import ToolsPolicy
 
 if TYPE_CHECKING:
@@ -71,7 +71,8 @@ class Recorder:
 
     def cross(self, call: Call) -> Answer:
         """Let the caller run it; what it came to is recorded when it closes."""
-        opened = self._opened(call)
+        # A line is a snapshot: the agent may change its arguments after the call.
+        opened = crossing_line(self._opened(call))
         return Answer(live=True, close=lambda closing: self._close(opened, closing))
 
     def envelope(
@@ -99,19 +100,17 @@ class Recorder:
                 attempt = self._attempts.next(call.scope, call.name, key)
             elif call.kind is Kind.MODEL:
                 key = digest(call.seen)
-        opened = Crossing(
+        return Crossing(
             seq=call.seq, sub=call.sub, kind=call.kind, name=call.name, scope=call.scope, group=call.group, at=call.at, attempt=attempt,
             effect=effect, proposed=call.proposed, seen=call.seen, blocked_by=call.blocked_by, key=key, state=state, start_ns=self._now_ns(),
         )  # fmt: skip
-        # A line is a snapshot: the agent may change its arguments after the call.
-        return crossing_of(crossing_line(opened))
 
-    def _close(self, opened: Crossing, closing: Closing) -> None:
+    def _close(self, snapshot: bytes, closing: Closing) -> None:
+        opened = stored_of(snapshot)
         error = error_record(closing.error, self._policy.of(opened.name).definite_errors) if closing.error else None
-        closed = msgspec.structs.replace(
-            opened, raw=closing.raw, shown=closing.shown, error=error, end_ns=self._now_ns()
-        )
-        line = crossing_line(closed)
+        raw, shown = (side if side is UNSET else tagged(side) for side in (closing.raw, closing.shown))
+        closed = msgspec.structs.replace(opened, raw=raw, shown=shown, error=error, end_ns=self._now_ns())
+        line = stored_line(closed)
         with self._guard:
             if opened.kind is Kind.TOOL:
                 self._enter(closed)

@@ -205,13 +205,14 @@ class Replay:
         recorded = outcome.matched.crossing if outcome.matched else self._recorded_at(call)
         shown = recorded.shown if recorded is not None and self._cut.in_prefix(call.seq) else UNSET
 
+        live = boundary is BoundaryState.LIVE
+
         def close(closing: Closing) -> None:
             error = self._error(closing.error, crossing.name)
             self._attempts.answered(msgspec.structs.replace(crossing, error=error))
-            self._journal.closed(crossing, closing, error)
+            self._journal.closed(crossing, closing if live else Closing(shown=closing.shown), error)
             self._stale = self._stale or not _as_recorded(recorded, closing, error)
 
-        live = boundary is BoundaryState.LIVE
         return Answer(live=live, value=outcome.value, error=outcome.error, shown=shown, close=close)
 
     def _recorded_at(self, call: Call) -> Crossing | None:

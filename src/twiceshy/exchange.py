@@ -1,0 +1,123 @@
+"""What a session's parent and its zygote say to each other: messages over one socket pair that keeps their borders."""
+
+from __future__ import annotations
+
+import socket
+from typing import NamedTuple
+
+import msgspec
+
+from twiceshy.envelope import Record, Versions
+from twiceshy.outcome import Mode
+from twiceshy.policy import ToolsPolicy
+from twiceshy.sealing import Attempt, Isolation, Limits, Targets
+from twiceshy.writes import DeclaredWrite
+
+# Far under the default send buffer of a SOCK_SEQPACKET pair (208 kB), in which one packet must fit.
+_PACKET = 60_000
+
+START, READY, REFUSED, TRIAL, LINE, APPLIED, OVER = b"S", b"R", b"X", b"T", b"L", b"B", b"O"
+
+
+class Start(Record, frozen=True, kw_only=True):
+    """Parent: who the candidate is. Without targets the session is weak, and says so."""
+
+    candidate: str
+    path: list[str]
+    readable: list[str] = []
+    targets: Targets | None = None
+
+
+class Ready(Record, frozen=True, kw_only=True):
+    """Zygote: sealed, the canary held, the candidate imported. `memory_bytes` is the resident size that a fork starts from."""
+
+    workflow: str
+    warm: bool
+    versions: Versions
+    isolation: Isolation
+    canary: list[Attempt] = []
+    memory_bytes: int = 0
+
+
+class Refused(Record, frozen=True, kw_only=True):
+    """Zygote: it cannot start. `candidate`: theirs to mend. `isolation`: this machine's."""
+
+    fault: str
+    message: str
+
+
+class Trial(Record, frozen=True, kw_only=True):
+    """Parent: one trial of one case. `envelope` is the path of its envelope.jsonl."""
+
+    number: int
+    envelope: str
+    mode: Mode = Mode.FULL
+    live: list[str] = []
+    after: int | None = None
+    freeze: list[str] = []
+    policy: ToolsPolicy
+    declared: list[DeclaredWrite] = []
+    breaks: list[str] = []
+    limits: Limits = Limits()
+    seed: str
+
+
+class Over(Record, frozen=True, kw_only=True):
+    """Zygote: the trial's process has ended. `status` as os.wait4 gives it; a fault is ours."""
+
+    status: int = 0
+    cpu_s: float = 0.0
+    fault: str | None = None
+
+
+class Message(NamedTuple):
+    """One whole message: its mark and its body."""
+
+    mark: bytes
+    body: bytes
+
+
+class Channel:
+    """One end of the pair. Writers take turns: the zygote, then the trial it forked, then the zygote again."""
+
+    def __init__(self, end: socket.socket) -> None:
+        self._end = end
+        self._parts: list[bytes] = []
+
+    def send(self, mark: bytes, body: bytes) -> None:
+        """Send one message, in as many packets as it needs."""
+        for start in range(0, len(body) or 1, _PACKET):
+            more = b"+" if start + _PACKET < len(body) else b"."
+            self._end.send(mark + more + body[start : start + _PACKET])
+
+    def tell(self, mark: bytes, message: msgspec.Struct) -> None:
+        """Send one record."""
+        self.send(mark, msgspec.json.encode(message))
+
+    def receive(self, timeout: float | None = None) -> Message | None:
+        """The next whole message; None when the other end is closed. What a killed writer left unfinished is dropped.
+
+        timeout: seconds until a TimeoutError.
+        """
+        self._end.settimeout(timeout)
+        while True:
+            packet = self._end.recv(_PACKET + 2)
+            if not packet:
+                return None
+            mark, more, part = packet[:1], packet[1:2], packet[2:]
+            if mark in (OVER, READY, REFUSED):
+                self._parts.clear()
+            self._parts.append(part)
+            if more == b".":
+                body = b"".join(self._parts)
+                self._parts.clear()
+                return Message(mark, body)
+
+    def close(self) -> None:
+        """Close this end."""
+        self._end.close()
+
+
+def pair() -> tuple[socket.socket, socket.socket]:
+    """Both ends: packets keep their borders, so a writer that is killed harms no later message."""
+    return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)

@@ -1,0 +1,241 @@
+"""Sessions: one sealed process of a candidate, a transcript a trial. The parent's side; what it holds came through the journal, not from exit codes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+import msgspec
+
+from twiceshy import exchange
+from twiceshy.errors import CandidateError, InfrastructureError, IsolationNotHeld
+from twiceshy.exchange import Channel, Over, Ready, Refused, Start, Trial
+from twiceshy.journal import transcript_of
+from twiceshy.sealing import Limits, cpu_spent, host_targets, scrubbed_environment
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from types import TracebackType
+
+    from twiceshy.casefile import Judge, LoadedCase
+    from twiceshy.policy import ToolsPolicy
+    from twiceshy.transcript import Crash, Transcript
+
+_START_S = 120.0
+"""Seconds until a session that is not ready is given up: an import of a large candidate on a loaded machine takes a while."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CandidateSpec:
+    """How a candidate is started: `module:factory`, what stands on its sys.path, its interpreter, and names of variables it may see."""
+
+    factory: str
+    path: Sequence[Path] = (Path(),)
+    python: str = sys.executable
+    allow_env: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """One trial to run: a case, a judging mode, the tools' policy, breaks, and the trial's number from 0."""
+
+    loaded: LoadedCase
+    judge: Judge
+    policy: ToolsPolicy
+    number: int = 0
+    breaks: Sequence[str] = ()
+    limits: Limits = field(default_factory=Limits)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Played:
+    """What one trial came to, with the breaks that changed something in it and its CPU seconds."""
+
+    transcript: Transcript
+    applied: frozenset[str]
+    cpu_s: float = 0.0
+
+
+class Session:
+    """One sealed candidate process, for the `with` block. `ready` says who it is and what isolation held.
+
+    folder: where the parent may write and a candidate must not; the canary's targets stand there.
+    Raises CandidateError (exit 2) for a candidate that cannot be imported, IsolationNotHeld (exit 4) for anything less than hermetic, unless `weak` was asked for.
+    """
+
+    def __init__(
+        self,
+        spec: CandidateSpec,
+        *,
+        env: Mapping[str, str],
+        folder: Path,
+        cases: Sequence[Path] = (),
+        weak: bool = False,
+    ) -> None:
+        self._spec = spec
+        self._env = env
+        self._folder = folder
+        self._cases = cases
+        self._weak = weak
+        self._stack = ExitStack()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._channel: Channel | None = None
+        self.ready: Ready
+
+    def __enter__(self) -> Self:
+        """Start the process and wait until it is sealed, proved and has imported the candidate."""
+        try:
+            self.ready = self._start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, raised: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End the process and everything inside its namespaces."""
+        self.close()
+
+    def play(self, task: Task) -> Played:
+        """Run one trial to its end. A fault of the process is in the transcript (`fault`, outcome ERROR) and the session starts anew."""
+        channel = self._open()
+        channel.tell(exchange.TRIAL, _trial(task))
+        lines: list[bytes] = []
+        applied: set[str] = set()
+        deadline = time.monotonic() + task.limits.wall_s + 10.0
+        while True:
+            try:
+                message = channel.receive(max(0.1, deadline - time.monotonic()))
+            except TimeoutError:
+                message = None
+            if message is None:
+                return self._lost(lines, frozenset(applied))
+            if message.mark == exchange.LINE:
+                lines.append(message.body)
+            elif message.mark == exchange.APPLIED:
+                applied.add(message.body.decode())
+            elif message.mark == exchange.OVER:
+                over = msgspec.json.decode(message.body, type=Over)
+                return Played(transcript=_told(lines, over, task.limits), applied=frozenset(applied), cpu_s=over.cpu_s)
+
+    def close(self) -> None:
+        """End the session's process; the kernel ends everything in its namespaces with it."""
+        if self._channel is not None:
+            self._channel.close()
+            self._channel = None
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+        self._stack.close()
+
+    def _open(self) -> Channel:
+        if self._channel is None:
+            self.ready = self._start()
+        channel = self._channel
+        if channel is None:
+            raise InfrastructureError("the session's process did not start")
+        return channel
+
+    def _start(self) -> Ready:
+        ours, theirs = exchange.pair()
+        self._complaints = self._stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 - the stack closes it
+        command = [self._spec.python, "-P", "-m", "twiceshy.zygote", str(theirs.fileno())]
+        env = scrubbed_environment(self._env, allow=self._spec.allow_env)
+        with theirs:
+            self._process = subprocess.Popen(
+                command,
+                env=env,
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=self._complaints,
+            )
+        self._channel = Channel(ours)
+        if self._weak:
+            self._channel.tell(exchange.START, self._hello(None))
+            return self._answer()
+        with host_targets(self._folder) as host:
+            self._channel.tell(exchange.START, self._hello(host.targets))
+            ready = self._answer()
+            if arrivals := host.arrivals():
+                raise IsolationNotHeld(f"the canary reached {', '.join(arrivals)} on this host; nothing was run.")
+        return ready
+
+    def _hello(self, targets: exchange.Targets | None) -> Start:
+        return Start(
+            candidate=self._spec.factory,
+            path=[str(Path(part).resolve()) for part in self._spec.path],
+            readable=[str(Path(case).resolve()) for case in self._cases],
+            targets=targets,
+        )
+
+    def _answer(self) -> Ready:
+        channel = self._channel
+        message = channel.receive(_START_S) if channel else None
+        if message is None:
+            raise InfrastructureError(
+                f"candidate {self._spec.factory!r}: its process ended before it was ready. {self._complaint()}"
+            )
+        if message.mark == exchange.REFUSED:
+            refused = msgspec.json.decode(message.body, type=Refused)
+            raise (CandidateError if refused.fault == "candidate" else IsolationNotHeld)(refused.message)
+        return msgspec.json.decode(message.body, type=Ready)
+
+    def _complaint(self) -> str:
+        """The last line that the process wrote before it ended: what kept it from starting."""
+        self._complaints.seek(0)
+        said = self._complaints.read().decode(errors="replace").strip().splitlines()
+        return said[-1] if said else f"Is twiceshy installed for {self._spec.python}?"
+
+    def _lost(self, lines: Sequence[bytes], applied: frozenset[str]) -> Played:
+        """The zygote is gone or hangs: what the journal holds is kept, and the next trial gets a new process."""
+        self.close()
+        told = transcript_of(lines)
+        return Played(
+            transcript=msgspec.structs.replace(told, fault="the candidate's session was lost"), applied=applied
+        )
+
+
+def _trial(task: Task) -> Trial:
+    judge = task.judge
+    return Trial(
+        number=task.number,
+        envelope=str((task.loaded.path / "envelope.jsonl").resolve()),
+        mode=judge.mode,
+        live=judge.live,
+        after=judge.after,
+        freeze=judge.freeze,
+        policy=task.policy,
+        declared=task.loaded.case.expect.writes,
+        breaks=list(task.breaks),
+        limits=task.limits,
+        seed=task.loaded.case.id,
+    )
+
+
+def _told(lines: Sequence[bytes], over: Over, limits: Limits) -> Transcript:
+    told = transcript_of(lines)
+    if over.fault is not None:
+        return msgspec.structs.replace(told, fault=over.fault)
+    if told.divergence is not None or told.disposition is not None:
+        return told
+    return msgspec.structs.replace(told, crash=_crash(over, limits))
+
+
+def _crash(over: Over, limits: Limits) -> Crash:
+    """How a trial ended that left no end marker."""
+    if cpu_spent(over.status, over.cpu_s, limits):
+        return "cpu"
+    if os.WIFSIGNALED(over.status) and os.WTERMSIG(over.status) == signal.SIGALRM:
+        return "wall"
+    return "crashed"

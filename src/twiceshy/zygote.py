@@ -1,0 +1,128 @@
+"""The candidate's process: seals itself, proves it, imports the candidate once, then forks a child a trial. Run as `python -P -m twiceshy.zygote FD`."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import socket
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+import msgspec
+
+from twiceshy import breaking, candidates, casefile, exchange, frozen
+from twiceshy.breaking import BreakingBoundary
+from twiceshy.cutpoint import CutPoint
+from twiceshy.errors import CandidateError, TwiceshyError
+from twiceshy.exchange import Channel, Over, Ready, Refused, Start, Trial
+from twiceshy.journal import Journal
+from twiceshy.recording import run
+from twiceshy.replaying import Replay, Terms
+from twiceshy.sealing import WEAK, CanaryReport, Seal, canary, impose, seal
+
+if TYPE_CHECKING:
+    from twiceshy.candidates import Candidate, Factory
+    from twiceshy.envelope import Envelope
+    from twiceshy.transcript import Diverged
+
+_NO_CLOCK_NS = 1_700_000_000_000_000_000
+"""The instant that an import sees, and a run without a recorded clock: 2023-11-14T22:13:20Z, so that no real time leaks in."""
+
+
+def main(descriptor: int) -> int:
+    """Serve one session until the parent closes it."""
+    channel = Channel(socket.socket(fileno=descriptor))
+    message = channel.receive()
+    if message is None:
+        return 0
+    start = msgspec.json.decode(message.body, type=Start)
+    try:
+        held, report = _sealed(start, descriptor)
+        factory, said = _imported(start)
+        versions = candidates.layers(factory, said)
+    except TwiceshyError as refused:
+        fault = "candidate" if isinstance(refused, CandidateError) else "isolation"
+        channel.tell(exchange.REFUSED, Refused(fault=fault, message=str(refused)))
+        return 0
+    ready = Ready(
+        workflow=said.workflow,
+        warm=said.warm,
+        versions=versions,
+        isolation=held.isolation,
+        canary=report.attempts if report else [],
+        memory_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+    )
+    channel.tell(exchange.READY, ready)
+    _serve(channel, factory, held)
+    return 0
+
+
+def _sealed(start: Start, descriptor: int) -> tuple[Seal, CanaryReport | None]:
+    readable = [Path(path) for path in [*start.readable, *start.path]]
+    if start.targets is None:
+        return seal(keep=[descriptor], readable=readable, protections=WEAK), None
+    held = seal(keep=[descriptor], readable=readable)
+    return held, canary(start.targets)
+
+
+def _imported(start: Start) -> tuple[Factory, Candidate]:
+    frozen.install(frozen.FrozenClock(_NO_CLOCK_NS, "UTC"), frozen.Draws(b"import", 0))
+    sys.path[:0] = start.path
+    return candidates.load(start.candidate)
+
+
+def _serve(channel: Channel, factory: Factory, held: Seal) -> None:
+    envelopes: dict[str, Envelope] = {}
+    while (message := channel.receive()) is not None:
+        trial = msgspec.json.decode(message.body, type=Trial)
+        try:
+            if trial.envelope not in envelopes:
+                envelopes = {trial.envelope: casefile.load_envelope(Path(trial.envelope))}
+        except TwiceshyError as broken:
+            channel.tell(exchange.OVER, Over(fault=str(broken)))
+            continue
+        pid = os.fork()
+        if pid == 0:
+            _play(channel, factory, envelopes[trial.envelope], trial)
+        _, status, usage = os.wait4(pid, 0)
+        held.sweep()
+        channel.tell(exchange.OVER, Over(status=status, cpu_s=usage.ru_utime + usage.ru_stime))
+
+
+def _play(channel: Channel, factory: Factory, envelope: Envelope, trial: Trial) -> NoReturn:
+    """One trial, in its own process; ends it at the first divergence, whatever thread or handler it is in."""
+    try:
+        impose(trial.limits)
+        signal.setitimer(signal.ITIMER_REAL, trial.limits.wall_s)
+        pinned = envelope.pins.clock
+        clock = frozen.FrozenClock(pinned.instant_ns, pinned.tz) if pinned else frozen.FrozenClock(_NO_CLOCK_NS, "UTC")
+        frozen.install(clock, frozen.Draws(trial.seed.encode(), trial.number))
+        journal = Journal(lambda line: channel.send(exchange.LINE, line))
+        replay = Replay(envelope, _terms(trial), journal, clock=clock, on_divergence=_end)
+        boundary = BreakingBoundary(
+            replay,
+            [breaking.parse(text) for text in trial.breaks],
+            on_applied=lambda found: channel.send(exchange.APPLIED, found.text.encode()),
+        )
+        agent = factory(boundary)
+        boundary.strip()
+        journal.ended(run(agent, envelope.input.user))
+    except BaseException:  # noqa: BLE001 - whatever it is, this process is over; without an end marker it counts as a crash
+        os._exit(1)
+    os._exit(0)
+
+
+def _terms(trial: Trial) -> Terms:
+    cut = CutPoint(mode=trial.mode, live=frozenset(trial.live), after=trial.after, freeze=frozenset(trial.freeze))
+    seed = f"{trial.seed}/{trial.number}".encode()
+    return Terms(policy=trial.policy, cut=cut, declared=trial.declared, seed=seed)
+
+
+def _end(_: Diverged) -> NoReturn:
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(int(sys.argv[1])))
