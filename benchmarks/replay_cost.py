@@ -73,15 +73,20 @@ def timed(run: Callable[[], object]) -> float:
 
 def replay_us(envelope: Envelope, calls: int, rounds: int) -> tuple[float, float]:
     """Microseconds a replayed crossing and for its share of the index, medians over the rounds."""
-    serving, indexing = [], []
-    for _ in range(rounds):
-        lines: list[bytes] = []
-        replays: list[Replay] = []
-        indexing.append(timed(lambda: replays.append(Replay(envelope, Terms(policy=POLICY), Journal(lines.append)))))
-        agent = build(Boundary(replays[0]))
-        serving.append(timed(lambda: agent(calls)))
-        assert len(lines) == 2 * calls
-    return statistics.median(serving) / calls * 1e6, statistics.median(indexing) / calls * 1e6
+    once = [replayed_once(envelope, calls) for _ in range(rounds)]
+    serving, indexing = (statistics.median(times) / calls * 1e6 for times in zip(*once, strict=True))
+    return serving, indexing
+
+
+def replayed_once(envelope: Envelope, calls: int) -> tuple[float, float]:
+    """CPU seconds of serving one run, and of building its index."""
+    lines: list[bytes] = []
+    replays: list[Replay] = []
+    indexing = timed(lambda: replays.append(Replay(envelope, Terms(policy=POLICY), Journal(lines.append))))
+    agent = build(Boundary(replays[0]))
+    serving = timed(lambda: agent(calls))
+    assert len(lines) == 2 * calls
+    return serving, indexing
 
 
 def record_us(calls: int, rounds: int) -> float:
@@ -164,7 +169,7 @@ def main() -> None:
             envelope = recorded(calls)
             rounds = max(5, 3000 // calls)
             figures[f"us_per_crossing_{calls}"], figures["index_us"] = replay_us(envelope, calls, rounds)
-        figures["load_us"], figures["bytes_per_crossing"] = stored(envelope, SIZES[-1], 5, Path(folder))
+        figures["load_us"], figures["bytes_per_crossing"] = stored(recorded(SIZES[-1]), SIZES[-1], 5, Path(folder))
         figures["record_us"] = record_us(1000, 7)
         figures |= trials_ms(Path(folder), 30)
     flat = figures["us_per_crossing_3000"] <= 2 * figures["us_per_crossing_100"]

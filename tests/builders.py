@@ -67,13 +67,15 @@ def an_envelope(*crossings: Crossing, **given: Any) -> Envelope:
     return sealed(Envelope(**{**fields, **given}, crossings=crossings))
 
 
-def recorded(build: Build, user: Any = "hello", *, policy: ToolsPolicy | None = None) -> Envelope:
+def recorded(
+    build: Build, user: Any = "hello", *, policy: ToolsPolicy | None = None, workflow: str = "refund"
+) -> Envelope:
     """The envelope of a real run of an agent, recorded inside this process with a stepping clock."""
     ticks = iter(range(TUESDAY_NS, TUESDAY_NS + 10**12, 1_000_000))
     recorder = Recorder(policy=policy, now_ns=lambda: next(ticks))
     disposition = run(build(Boundary(recorder)), user)
     return recorder.envelope(
-        trace_id="0af7651916cd43dd8448eb211c80319c", source="test", workflow="refund", run_input=RunInput(user=user),
+        trace_id="0af7651916cd43dd8448eb211c80319c", source="test", workflow=workflow, run_input=RunInput(user=user),
         disposition=disposition, pins=Pins(clock=Clock(instant_ns=TUESDAY_NS)),
     )  # fmt: skip
 

@@ -35,7 +35,7 @@ class Ready(Record, frozen=True, kw_only=True):
     warm: bool
     versions: Versions
     isolation: Isolation
-    canary: list[Attempt] = []
+    canary: tuple[Attempt, ...] = ()
     memory_bytes: int = 0
 
 
@@ -101,7 +101,10 @@ class Channel:
         """
         self._end.settimeout(timeout)
         while True:
-            packet = self._end.recv(_PACKET + 2)
+            try:
+                packet = self._end.recv(_PACKET + 2)
+            except ConnectionResetError:
+                return None
             if not packet:
                 return None
             mark, more, part = packet[:1], packet[1:2], packet[2:]

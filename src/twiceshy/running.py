@@ -26,11 +26,16 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from twiceshy.casefile import Judge, LoadedCase
+    from twiceshy.exchange import Message
     from twiceshy.policy import ToolsPolicy
+    from twiceshy.sealing import Targets
     from twiceshy.transcript import Crash, Transcript
 
 _START_S = 120.0
 """Seconds until a session that is not ready is given up: an import of a large candidate on a loaded machine takes a while."""
+
+_GRACE_S = 10.0
+"""Seconds past a trial's wall limit before the whole session counts as lost: the trial's own alarm comes first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,15 +113,15 @@ class Session:
     def play(self, task: Task) -> Played:
         """Run one trial to its end. A fault of the process is in the transcript (`fault`, outcome ERROR) and the session starts anew."""
         channel = self._open()
-        channel.tell(exchange.TRIAL, _trial(task))
         lines: list[bytes] = []
         applied: set[str] = set()
-        deadline = time.monotonic() + task.limits.wall_s + 10.0
+        try:
+            channel.tell(exchange.TRIAL, _trial(task))
+        except BrokenPipeError:
+            return self._lost(lines, frozenset())
+        deadline = time.monotonic() + task.limits.wall_s + _GRACE_S
         while True:
-            try:
-                message = channel.receive(max(0.1, deadline - time.monotonic()))
-            except TimeoutError:
-                message = None
+            message = _next(channel, deadline)
             if message is None:
                 return self._lost(lines, frozenset(applied))
             if message.mark == exchange.LINE:
@@ -171,7 +176,7 @@ class Session:
                 raise IsolationNotHeld(f"the canary reached {', '.join(arrivals)} on this host; nothing was run.")
         return ready
 
-    def _hello(self, targets: exchange.Targets | None) -> Start:
+    def _hello(self, targets: Targets | None) -> Start:
         return Start(
             candidate=self._spec.factory,
             path=[str(Path(part).resolve()) for part in self._spec.path],
@@ -181,7 +186,7 @@ class Session:
 
     def _answer(self) -> Ready:
         channel = self._channel
-        message = channel.receive(_START_S) if channel else None
+        message = _next(channel, time.monotonic() + _START_S) if channel else None
         if message is None:
             raise InfrastructureError(
                 f"candidate {self._spec.factory!r}: its process ended before it was ready. {self._complaint()}"
@@ -204,6 +209,14 @@ class Session:
         return Played(
             transcript=msgspec.structs.replace(told, fault="the candidate's session was lost"), applied=applied
         )
+
+
+def _next(channel: Channel, deadline: float) -> Message | None:
+    """The next message before the deadline (of time.monotonic), or None."""
+    try:
+        return channel.receive(max(0.1, deadline - time.monotonic()))
+    except TimeoutError:
+        return None
 
 
 def _trial(task: Task) -> Trial:

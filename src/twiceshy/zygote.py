@@ -51,7 +51,7 @@ def main(descriptor: int) -> int:
         warm=said.warm,
         versions=versions,
         isolation=held.isolation,
-        canary=report.attempts if report else [],
+        canary=report.attempts if report else (),
         memory_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
     )
     channel.tell(exchange.READY, ready)
