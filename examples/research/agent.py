@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from examples.loop import Offer, arguments, as_told, converse
+import twiceshy
+from examples.loop import Ended, Offer, arguments, as_told, converse
 from examples.research.library import count_words
 from examples.research.planner import plan
 from twiceshy.envelope import Effect
@@ -146,8 +147,13 @@ def _no_progress(searches: Searches) -> Callable[[Record], str | None]:
 
 
 def _noting(search: Callable[..., Record], searches: Searches) -> Callable[..., Record]:
+    """The search, with its answers kept. A refused repeat ends the run: a model that repeats itself would only be refused again."""
+
     def call(**asked: Any) -> Record:
-        shown = search(**asked)
+        try:
+            shown = search(**asked)
+        except twiceshy.Blocked as refused:
+            raise Ended({"status": "stopped", "message": f"I stopped: {refused.reason}."}) from refused
         searches.note(asked["query"], shown)
         return shown
 

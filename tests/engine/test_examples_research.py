@@ -30,7 +30,7 @@ def test_fixed_stops_without_progress() -> None:
 def test_guard_refuses_the_third_repeat() -> None:
     run_again = replayed("research:fixed", a_run("research:looping", ONE_PAPER))
     refused = [played.crossing.blocked_by for played in run_again.played if played.crossing.name == "search_papers"]
-    assert refused == [None, None] + ["no-progress"] * 5
+    assert refused == [None, None, "no-progress"]
 
 
 @pytest.mark.parametrize(("renamed", "hits"), [("no", 2), ("yes", 0)])
