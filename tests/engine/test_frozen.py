@@ -194,6 +194,8 @@ async def ask():
     reader, writer = await asyncio.open_connection(sock=ours)
     writer.write(b"get_order")
     answer = await asyncio.wait_for(reader.read(100), timeout=30)
+    writer.close()
+    await writer.wait_closed()
     await asyncio.sleep(10)
     return [answer.decode(), time.monotonic()]
 seen = asyncio.run(ask())
@@ -203,6 +205,25 @@ worker.join()
 
 def test_loop_still_reads_a_socket() -> None:
     assert run(IO) == ["answer to get_order", 10.0]
+
+
+SILENT = """
+import socket, time
+from twiceshy.frozen import Patience
+install(FrozenClock(0), Draws(b""), patience=Patience(io=0.05))
+ours, theirs = socket.socketpair()
+async def ask():
+    reader, _ = await asyncio.open_connection(sock=ours)
+    try:
+        return await asyncio.wait_for(reader.read(100), timeout=3600)
+    except TimeoutError:
+        return time.monotonic()
+seen = asyncio.run(ask())
+"""
+
+
+def test_silent_socket_times_out() -> None:
+    assert run(SILENT) == 3600.0
 
 
 THREADS = """

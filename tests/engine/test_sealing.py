@@ -304,6 +304,17 @@ def test_probe_says_why_not() -> None:
     assert "--allow-weak-isolation" in reason
 
 
+def probe_in_a_seal(held: sealing.Seal, targets: sealing.Targets) -> dict[str, object]:
+    found = sealing.probe()
+    return {"level": found.isolation, "reason": found.reason}
+
+
+def test_probe_needs_its_targets() -> None:
+    said = inside(probe_in_a_seal)
+    assert said["level"] == Isolation.WEAK
+    assert "cannot open targets for the canary: EPERM" in said["reason"]
+
+
 def weakly(held: sealing.Seal, targets: sealing.Targets) -> dict[str, object]:
     try:
         socket.socket(socket.AF_INET)

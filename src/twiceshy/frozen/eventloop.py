@@ -31,8 +31,8 @@ class Patience:
     timer is pending; with a live model behind a socket, `io` should be as long as a reply may take.
     """
 
-    io: float = 0.05
-    """With a descriptor registered, as an idle connection is too."""
+    io: float = 1.0
+    """With a descriptor registered, as an idle connection is too: each virtual wait beside one costs this much."""
     threads: float = 5.0
     """With work in an executor."""
 

@@ -17,6 +17,7 @@ import msgspec
 
 from twiceshy.sealing.attempts import ATTEMPTS, Attempt, Held, Targets, started
 from twiceshy.sealing.faults import CanaryEscaped
+from twiceshy.sealing.namespaces import step
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -90,10 +91,9 @@ def _try(name: str, targets: Targets) -> Attempt:
 class HostTargets:
     """Real listeners of the parent, open for as long as the canary may try them."""
 
-    def __init__(self, targets: Targets, listeners: dict[str, socket.socket], fifo: int) -> None:
+    def __init__(self, targets: Targets, listeners: dict[str, socket.socket]) -> None:
         self.targets = targets
         self._listeners = listeners
-        self._fifo = fifo
 
     def arrivals(self) -> list[str]:
         """The names of the targets that anything has reached: must be empty after the canary, whatever it reported."""
@@ -105,17 +105,18 @@ def host_targets(folder: Path) -> Iterator[HostTargets]:
     """Listeners on TCP, UDP, a unix path and an abstract name, a FIFO and a file, for the `with` block.
 
     folder: where the parent may write and the candidate must not; not below /tmp, which is private inside the seal (there
-    the attempts are stopped too, but by the private folder, and prove less).
+    the attempts are stopped too, but by the private folder, and prove less). Raises StepRefused.
     """
     with ExitStack() as stack:
-        place = Path(stack.enter_context(_place_for_socket(folder)))
-        listeners = {name: stack.enter_context(made) for name, made in _listeners(place).items()}
-        outside, fifo = place / "outside", place / "fifo"
-        outside.touch()
-        os.mkfifo(fifo)
-        handle = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
-        stack.callback(os.close, handle)
-        yield HostTargets(_described(listeners, outside, fifo), listeners, handle)
+        with step("open targets for the canary"):
+            place = Path(stack.enter_context(_place_for_socket(folder)))
+            listeners = _listeners(place, stack)
+            outside, fifo = place / "outside", place / "fifo"
+            outside.touch()
+            os.mkfifo(fifo)
+            stack.callback(os.close, os.open(fifo, os.O_RDONLY | os.O_NONBLOCK))
+            targets = _described(listeners, outside, fifo)
+        yield HostTargets(targets, listeners)
 
 
 def _place_for_socket(folder: Path) -> tempfile.TemporaryDirectory[str]:
@@ -126,14 +127,14 @@ def _place_for_socket(folder: Path) -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix=".twiceshy-canary-")
 
 
-def _listeners(place: Path) -> dict[str, socket.socket]:
-    tcp = socket.create_server(("127.0.0.1", 0))
-    udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+def _listeners(place: Path, stack: ExitStack) -> dict[str, socket.socket]:
+    tcp = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+    udp = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
     udp.bind(("127.0.0.1", 0))
-    by_path = socket.socket(socket.AF_UNIX)
+    by_path = stack.enter_context(socket.socket(socket.AF_UNIX))
     by_path.bind(str(place / "socket"))
     by_path.listen()
-    abstract = socket.socket(socket.AF_UNIX)
+    abstract = stack.enter_context(socket.socket(socket.AF_UNIX))
     abstract.bind(b"\0twiceshy-canary-%d-%s" % (os.getpid(), os.urandom(8).hex().encode()))
     abstract.listen()
     return {"tcp": tcp, "udp": udp, "unix_path": by_path, "unix_abstract": abstract}

@@ -105,6 +105,8 @@ def _likely_cause(error: OSError) -> str:
         case errno.EINVAL | errno.ENOSYS:
             return "This kernel lacks the call (Linux 5.12 or newer is needed)."
         case errno.EPERM | errno.EACCES:
-            return "A container's seccomp profile, AppArmor or a sysctl forbids user namespaces here."
+            return (
+                "A container (its seccomp profile, or a /proc with hidden parts), AppArmor or a sysctl forbids it here."
+            )
         case _:
             return "The kernel gives no further reason."

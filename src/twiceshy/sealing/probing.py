@@ -32,16 +32,25 @@ def probe(folder: Path | None = None) -> Probe:
     folder: where this process may write, for the canary's targets; the system's temporary folder if none is named. About
     150 ms. Nothing is weakened by asking: whoever wants `weak` has to say so.
     """
-    with host_targets(folder or Path(tempfile.gettempdir())) as host:
+    try:
+        reason = _why_not(folder or Path(tempfile.gettempdir()))
+    except IsolationNotHeld as error:
+        reason = str(error)
+    return Probe(isolation=Isolation.WEAK if reason else Isolation.HERMETIC, reason=reason)
+
+
+def _why_not(folder: Path) -> str:
+    with host_targets(folder) as host:
         asked = msgspec.json.encode(host.targets)
         command = [sys.executable, "-m", _MODULE]
         done = subprocess.run(command, input=asked, capture_output=True, timeout=_PATIENCE_S, check=False)
         arrived = host.arrivals()
-    if done.returncode == 0 and not arrived:
-        return Probe(isolation=Isolation.HERMETIC)
+    if arrived:
+        return f"the host's {', '.join(arrived)} target was reached from inside"
+    if done.returncode == 0:
+        return ""
     said = done.stderr.decode(errors="replace").strip().splitlines()
-    reached = f"The host's {', '.join(arrived)} target was reached." if arrived else ""
-    return Probe(isolation=Isolation.WEAK, reason=reached or (said[-1] if said else f"exit code {done.returncode}"))
+    return said[-1] if said else f"the sealed process ended with {done.returncode}"
 
 
 def answer_probe() -> int:
