@@ -41,7 +41,7 @@ def arguments(optional: Mapping[str, Any] | None = None, **required: Mapping[str
 
 def as_told(now: datetime) -> str:
     """The clock as it is written into a prompt, with its zone."""
-    return f"{now:%A} {now:%Y-%m-%d %H:%M} {now.tzname()}"
+    return f"{now:%A}, {now:%Y-%m-%d %H:%M} {now.tzname()}"
 
 
 def converse(

@@ -21,7 +21,6 @@ table, is `tasks/sources/otlp.py`. Values are lossless JSON text (`twiceshy.iden
 | twiceshy.request                        | models               | what the request holds beside messages and tools                                 |
 | twiceshy.prompt.name .version           | models               | the prompt                                                                       |
 | twiceshy.clock.text .tz .instant_ns     | root                 | the clock as the agent was told it                                               |
-| twiceshy.versions                       | root                 | the layers that are known: model, prompt, routing, harness                       |
 | twiceshy.score.origin                   | evaluation events    | `api` a user, `llm` an online grader, `human` somebody who read the run          |
 
 A run is flagged by the error status of its root (it gave up, or a tool stayed away) or by a `gen_ai.evaluation.result` event with a score under 0.5.

@@ -107,20 +107,19 @@ def ended_as(envelope: Envelope) -> str:
 
 
 def _root(envelope: Envelope, scores: list[Scored]) -> Span:
-    clock, disposition, versions = envelope.pins.clock, envelope.disposition, envelope.pins.versions
+    clock, disposition = envelope.pins.clock, envelope.disposition
     end_ns = max(crossing.end_ns or 0 for crossing in envelope.crossings)
     failed = ended_as(envelope) in _FAILED_STATUSES
     attributes = {
         "gen_ai.operation.name": "invoke_agent",
         "gen_ai.agent.name": f"{envelope.workflow}-agent",
-        "gen_ai.agent.version": versions.harness.version,
+        "gen_ai.agent.version": envelope.pins.versions.harness.version,
         "gen_ai.conversation.id": envelope.conversation_id,
         "twiceshy.seen": text(envelope.input.user),
         "twiceshy.raw": text(disposition.output),
         "twiceshy.clock.text": clock and clock.as_given_to_agent,
         "twiceshy.clock.tz": clock and clock.tz,
         "twiceshy.clock.instant_ns": clock and clock.instant_ns,
-        "twiceshy.versions": text(_known({**msgspec.to_builtins(versions), "tools": {}})),
     }
     name = f"invoke_agent {envelope.workflow}-agent"
     span = _bare(envelope.trace_id, "root", name, (clock.instant_ns if clock else 0, end_ns))
@@ -163,7 +162,7 @@ def _model(envelope: Envelope, crossing: Crossing) -> dict[str, Any]:
     system = messages[0]["parts"][0]["content"]
     model, prompt = envelope.pins.versions.model.version, f"{envelope.workflow}-agent"
     return {
-        "gen_ai.operation.name": "chat", "gen_ai.request.model": model,
+        "gen_ai.operation.name": "chat", "gen_ai.provider.name": "scripted", "gen_ai.request.model": model,
         "gen_ai.response.model": model, "gen_ai.input.messages": text(messages),
         "gen_ai.output.messages": text([output]), "gen_ai.tool.definitions": text(tools), "twiceshy.request": text(asked),
         "twiceshy.prompt.name": prompt,
@@ -188,14 +187,6 @@ def _of_error(error: ErrorRecord | None) -> dict[str, Any]:
         "error.type": error.type, "twiceshy.error.class": error.cls, "twiceshy.error.type": error.type,
         "twiceshy.error.message": error.message, "twiceshy.error.definite": error.definite,
     }  # fmt: skip
-
-
-def _known(value: Any) -> Any:
-    """A nested object without what is None or empty: a layer that is not named is not known."""
-    if not isinstance(value, dict):
-        return value
-    known = {name: _known(inner) for name, inner in value.items()}
-    return {name: inner for name, inner in known.items() if inner not in (None, {})}
 
 
 def _name(crossing: Crossing) -> str:

@@ -22,17 +22,16 @@ _SECOND = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class _Complaint:
-    """What a failure looks like to those who notice it."""
+    """What a failure looks like to those who notice it: the rubric it fails, and what a user says."""
 
-    grader: str
-    label: str
+    rubric: str
     of_user: str
 
 
 _COMPLAINTS = {
-    "refund": _Complaint("refund_policy", "over_limit", "I think you paid me too quickly, is this right?"),
-    "scheduling": _Complaint("promise_kept", "broken_promise", "You confirmed a day and nobody came."),
-    "research": _Complaint("efficiency", "wasted_calls", "The brief is wrong or late."),
+    "refund": _Complaint("refund_policy", "I think you paid me too quickly, is this right?"),
+    "scheduling": _Complaint("promise_kept", "You confirmed a day and nobody came."),
+    "research": _Complaint("efficiency", "The brief is wrong or late."),
 }
 
 
@@ -55,7 +54,7 @@ def _of_failure(envelope: Envelope, dice: random.Random) -> list[Scored]:
     seen = _COMPLAINTS[envelope.workflow]
     voices = [
         Scored("user_feedback", "api", 0.0, "thumbs_down", seen.of_user),
-        Scored(seen.grader, "llm", dice.randint(0, 30) / 100, seen.label, "The run does not meet the rubric."),
+        Scored(seen.rubric, "llm", dice.randint(0, 30) / 100, "fail", "The run does not meet the rubric."),
         Scored("review", "human", 0.0, "wrong", "Read by the quality desk."),
     ]
     return dice.sample(voices, k=dice.choice((1, 1, 2)))

@@ -6,11 +6,21 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
+from msgspec import UNSET
 
+from examples.refund import BELOW_LIMIT, T_1042
+from examples.refund.shop import Shop
+from examples.research import ONE_PAPER
 from examples.samples import generating, production
 from examples.samples.blemishes import BLEMISHES
+from examples.samples.export import exported
 from examples.samples.people import FIRST, invented
+from examples.scheduling import TO_JULY_32
+from sample_runs import a_run
+from twiceshy.envelope import Crossing, ErrorRecord, Kind
+from twiceshy.identity import untagged
 
 SAMPLES = Path("data/samples")
 POLICIES = Path("data/policies")
@@ -32,6 +42,62 @@ def committed() -> list[dict[str, Any]]:
 
 def _spans(resource: dict[str, Any]) -> list[dict[str, Any]]:
     return [span for scope in resource["scopeSpans"] for span in scope["spans"]]
+
+
+def rebuilt(span: dict[str, Any]) -> Crossing:
+    """The crossing that a span tells of, by the table in `examples.samples` alone."""
+    said = attributes(span)
+    sides = {side: _value(said.get(f"twiceshy.{side}")) for side in ("proposed", "seen", "raw", "shown")}
+    if said["twiceshy.kind"] == "tool":
+        sides |= {
+            "seen": _value(said["gen_ai.tool.call.arguments"]),
+            "raw": _value(said.get("gen_ai.tool.call.result")),
+        }
+    if said["twiceshy.kind"] == "model":
+        messages, tools = (_value(said[name]) for name in ("gen_ai.input.messages", "gen_ai.tool.definitions"))
+        (output,) = _value(said["gen_ai.output.messages"])
+        sides["seen"] = {"messages": messages, "tools": tools, **_value(said["twiceshy.request"])}
+        sides["raw"] = sides["shown"] = {name: part for name, part in output.items() if name != "role"}
+    error = {
+        name.removeprefix("twiceshy.error."): value
+        for name, value in said.items()
+        if name.startswith("twiceshy.error.")
+    }
+    return Crossing(
+        seq=int(said["twiceshy.seq"]), sub=int(said.get("twiceshy.sub", 0)), kind=Kind(said["twiceshy.kind"]),
+        name=said.get("twiceshy.name") or said["gen_ai.tool.name"], at=said.get("twiceshy.at"),
+        group=int(said["twiceshy.group"]) if "twiceshy.group" in said else None, attempt=int(said.get("twiceshy.attempt", 1)),
+        blocked_by=said.get("twiceshy.blocked_by"), error=msgspec.convert(error, ErrorRecord) if error else None,
+        start_ns=int(span["startTimeUnixNano"]), end_ns=int(span["endTimeUnixNano"]), **sides,
+    )  # fmt: skip
+
+
+def _value(text: str | None) -> Any:
+    return UNSET if text is None else untagged(json.loads(text))
+
+
+def as_exported(crossing: Crossing) -> Crossing:
+    """A recorded crossing without what a reader works out anew: from the tools' policy, and a hook's group from its step."""
+    group = None if crossing.sub else crossing.group
+    return msgspec.structs.replace(crossing, key="", state="", effect=None, group=group)
+
+
+@pytest.mark.parametrize(
+    ("spec", "user", "world"),
+    [
+        ("refund:buggy", T_1042, None),
+        ("refund:guarded", T_1042, None),
+        ("refund:hook_fixed_and_guarded", BELOW_LIMIT, Shop(outages={"get_order": 1})),
+        ("scheduling:july32_swallowed", TO_JULY_32, None),
+        ("research:looping", ONE_PAPER, None),
+    ],
+)
+def test_export_loses_nothing(spec: str, user: dict[str, str], world: object) -> None:
+    envelope = a_run(spec, user, world)
+    spans = exported(envelope, []).spans
+    assert [rebuilt(span) for span in spans[1:]] == [as_exported(crossing) for crossing in envelope.crossings]
+    assert json.loads(attributes(spans[0])["twiceshy.seen"]) == user
+    assert json.loads(attributes(spans[0])["twiceshy.raw"]) == envelope.disposition.output
 
 
 @pytest.mark.slow
