@@ -1,12 +1,14 @@
 """Runs of the sample agents for tests: recorded on a fixed Tuesday, and replayed inside this process."""
 
 import contextlib
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from examples.rehearsal import rehearse
-from twiceshy import Boundary, candidates, policy
+from twiceshy import candidates, policy
+from twiceshy.breaking import Break, BreakingBoundary
 from twiceshy.cutpoint import CutPoint
 from twiceshy.envelope import Envelope, Kind
 from twiceshy.journal import Journal, transcript_of
@@ -26,14 +28,17 @@ def a_run(spec: str, user: dict[str, str], world: object = None) -> Envelope:
     return rehearse(f"examples.{spec}", user, started=TUESDAY, policy=POLICIES[spec.partition(":")[0]], world=world)
 
 
-def replayed(spec: str, recorded: Envelope, cut: CutPoint | None = None) -> Transcript:
-    """`workflow:version` against a record; in `full` mode unless a cut-point is given."""
+def replayed(spec: str, recorded: Envelope, cut: CutPoint | None = None, breaks: Sequence[Break] = ()) -> Transcript:
+    """`workflow:version`, broken where breaks are given, against a record; in `full` mode unless a cut-point is given."""
     lines: list[bytes] = []
     journal = Journal(lines.append)
     factory, _ = candidates.load(f"examples.{spec}")
     terms = Terms(policy=POLICIES[recorded.workflow], cut=cut or CutPoint())
     with contextlib.suppress(RunDiverged):
-        journal.ended(run(factory(Boundary(Replay(recorded, terms, journal))), recorded.input.user))
+        boundary = BreakingBoundary(Replay(recorded, terms, journal), breaks, on_applied=lambda _: None)
+        agent = factory(boundary)
+        boundary.strip()
+        journal.ended(run(agent, recorded.input.user))
     return transcript_of(lines)
 
 

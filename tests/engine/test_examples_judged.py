@@ -8,7 +8,7 @@ from examples.refund import BELOW_LIMIT, T_1042
 from examples.research import ONE_PAPER, TWO_PAPERS
 from examples.scheduling import TO_JULY_32, TO_THURSDAY, TO_WEDNESDAY
 from sample_runs import POLICIES, a_run, replayed
-from twiceshy import invariants
+from twiceshy import breaking, invariants
 from twiceshy.casefile import Case, LoadedCase, Opportunity
 from twiceshy.cutpoint import CutPoint
 from twiceshy.envelope import Envelope
@@ -25,11 +25,16 @@ def findings(envelope: Envelope) -> list[str]:
     return [finding.judgement.id for finding in found]
 
 
-def judged(spec: str, recorded: Envelope, cut: CutPoint = FULL, case: Case | None = None) -> TrialVerdict:
+def judged(
+    spec: str, recorded: Envelope, cut: CutPoint = FULL, case: Case | None = None, broken: str | None = None
+) -> TrialVerdict:
+    breaks = [breaking.parse(broken)] if broken else []
     workflow = recorded.workflow
     case = case or Case(id="a-case", kind="failure", workflow=workflow, trace_id=recorded.trace_id)
     loaded = LoadedCase(case=case, envelope=recorded, path=Path("a-case"))
-    return case_grader(loaded, INVARIANTS[workflow], POLICIES[workflow]).trial(replayed(spec, recorded, cut), cut)
+    return case_grader(loaded, INVARIANTS[workflow], POLICIES[workflow]).trial(
+        replayed(spec, recorded, cut, breaks), cut
+    )
 
 
 def t_1042(recorded: Envelope) -> Case:
@@ -82,6 +87,19 @@ def test_t_1042_is_judged(version: str, outcome: Outcome, decided: object, cut: 
     recorded = a_run("refund:buggy", T_1042)
     verdict = judged(f"refund:{version}", recorded, cut, t_1042(recorded))
     assert (verdict.outcome, verdict.decided) == (outcome, decided)
+
+
+@pytest.mark.parametrize(
+    ("broken", "outcome"),
+    [
+        ("guard.off:refund-approval", Outcome.FAILED),
+        # The guard fails closed: without the limit it still refuses, so this break alone does not bring the failure back.
+        ("hook.strip:get_order.policy_limit_gbp", Outcome.PASSED),
+    ],
+)
+def test_repair_stands_on_its_guard(broken: str, outcome: Outcome) -> None:
+    recorded = a_run("refund:buggy", T_1042)
+    assert judged("refund:hook_fixed_and_guarded", recorded, case=t_1042(recorded), broken=broken).outcome is outcome
 
 
 def test_apology_never_reaches_the_opportunity() -> None:
