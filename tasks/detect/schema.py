@@ -7,6 +7,8 @@ import polars as pl
 from pandera.api.polars.types import PolarsData
 
 from tasks.contracts import (
+    EFFECTS,
+    SEVERITIES,
     TIERS,
     Count,
     CountOrNull,
@@ -39,6 +41,9 @@ DETECTORS = (
 """signatures.md §7 in lower case; `state_effect` is the difference from annotated expected actions (§4)."""
 
 
+LEVELS = ("signal", "failure", "unjudged")
+
+
 class Findings(Table):
     """One violated invariant or detector hit in a recorded run: `finding_id`, a digest of (trace, invariant or detector, onset), with onset and end.
 
@@ -56,9 +61,14 @@ class Findings(Table):
     """A detector's hits count as `trajectory`."""
     kind: Text
     """must_not, must_happen, order, count, schema, output; for a detector `loop`, `drift`, `effect` or `error`."""
-    level: Annotated[str, one_of(("signal", "failure"))]
-    """A signal is evidence and a facet; only a failure makes a trace fail."""
+    level: Annotated[str, one_of(LEVELS)]
+    """A signal is evidence and a facet; only a failure makes a trace fail; `unjudged` says that an invariant had no value on this run."""
+    effect: Annotated[str, one_of(EFFECTS)]
+    """What the violation did: as the invariant says, else as its kind says."""
+    severity: Annotated[str, one_of(SEVERITIES)]
     tool: TextOrNull
+    boundary: TextOrNull
+    """`kind:name` of the onset; null where it shows only at the end of the run, with the last step as its onset."""
     onset_seq: Count
     onset_sub: Count
     end_seq: CountOrNull

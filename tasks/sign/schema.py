@@ -13,6 +13,7 @@ from tasks.contracts import (
     Count,
     CountOrNull,
     Digest,
+    Json,
     Labels,
     NanosOrNull,
     Ordinal,
@@ -64,6 +65,8 @@ class Memberships(Keyed):
     workflow: TextOrNull
     agent_name: TextOrNull
     stage_inferred: bool
+    evidence: Json
+    """{boundary, change, path, place}: the change of a field that shows the stage, or the place where the violation shows."""
     primary: bool
     onset_seq: Count
     onset_sub: Count
