@@ -1,0 +1,106 @@
+"""What was recorded twice: exact duplicates, and calls that two instrumentors recorded (formats.md §4). What cannot be proven equal stays two."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from twiceshy.identity import canonical, untagged
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from tasks.normalize.tree import Node
+
+Row = dict[str, Any]
+
+_NEAR_NS = 5_000_000
+"""Two spans of one call begin and end within this of each other, where neither encloses the other."""
+
+_FILLED = ("messages_in", "messages_out", "tool_defs", "model_requested", "model_answered", "model_params", "finish_reason", "usage", "system_text", "prompt_hash", "call_id")  # fmt: skip
+
+
+def distinct(rows: Iterable[Row]) -> list[Row]:
+    """One row of each `row_id`; of equal ones the smallest spelling, whatever the order they came in."""
+    kept: dict[str, Row] = {}
+    for row in sorted(
+        rows, key=lambda row: (row["row_id"], row["container"], row["source_span_id"], row["source_trace_id"])
+    ):
+        kept.setdefault(row["row_id"], row)
+    return list(kept.values())
+
+
+def shadow(nodes: Sequence[Node]) -> None:
+    """Flag the second record of a doubled call `shadow_of:<span_id>` and fill the first one's empty fields from it; unclear pairs `maybe_doubled`.
+
+    Doubled: two model spans of different scopes whose intervals enclose or nearly equal each other and whose outputs are equal, call ids aside;
+    or two tool spans of different scopes, one inside the other, with the same tool, arguments and result.
+    """
+    alike: dict[tuple[str, object], list[Node]] = defaultdict(list)
+    for node in nodes:
+        content = _CONTENT[node.kind](node.row) if node.kind in _CONTENT else None
+        if content is not None:
+            alike[node.kind, content].append(node)
+    for (kind, _), held in alike.items():
+        pairs = [pair for pair in combinations(held, 2) if _twice(kind, *pair)]
+        met = Counter(node for pair in pairs for node in pair)
+        for one, other in pairs:
+            if met[one] == met[other] == 1:
+                _cast(one, other)
+            else:
+                one.flags.add("maybe_doubled")
+                other.flags.add("maybe_doubled")
+
+
+def shadowed(node: Node) -> bool:
+    """Whether this is the second record of a call that stands elsewhere."""
+    return any(flag.startswith("shadow_of:") for flag in node.flags)
+
+
+def _cast(one: Node, other: Node) -> None:
+    """The better placed one stays: numbered, no orphan, deeper in the tree, outer interval first."""
+    first, second = sorted((one, other), key=_standing)
+    second.flags.add(f"shadow_of:{first.row['span_id']}")
+    first.row = first.row | {name: second.row[name] for name in _FILLED if first.row[name] is None}
+
+
+def _standing(node: Node) -> tuple[Any, ...]:
+    return (node.row["crossing_seq"] is None, node.orphan, -node.depth, node.begins, node.row["span_id"])
+
+
+def _twice(kind: str, one: Node, other: Node) -> bool:
+    nested = kind == "model" or one in other.ancestors() or other in one.ancestors()
+    return nested and one.row["scope_name"] != other.row["scope_name"] and _together(one.row, other.row)
+
+
+def _together(one: Row, other: Row) -> bool:
+    times = (one["start_ns"], one["end_ns"], other["start_ns"], other["end_ns"])
+    if None in times:
+        return False
+    start, end = one["start_ns"] - other["start_ns"], one["end_ns"] - other["end_ns"]
+    encloses = bool(start <= 0 <= end or end <= 0 <= start)
+    return encloses or bool(abs(start) <= _NEAR_NS and abs(end) <= _NEAR_NS)
+
+
+def _output(row: Row) -> bytes | None:
+    said = row["messages_out"]
+    return None if said is None else canonical(_stripped(untagged(msgspec.json.decode(said))))
+
+
+def _call(row: Row) -> tuple[str, str, str] | None:
+    facts = (row["tool_name"], row["seen"] or row["proposed"], row["raw"] or row["shown"])
+    return None if None in facts else facts
+
+
+_CONTENT: dict[str, Callable[[Row], object]] = {"model": _output, "tool": _call}
+
+
+def _stripped(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_stripped(item) for item in value]
+    if isinstance(value, dict):
+        return {name: _stripped(item) for name, item in value.items() if name not in ("id", "finish_reason")}
+    return value

@@ -1,0 +1,96 @@
+"""What a model was asked and what it said, as the engine has them: {messages, tools, sampling, ...} and {parts, finish_reason}."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from msgspec import UNSET
+
+from tasks.normalize.sides import CHAT, RECORDED, value
+
+if TYPE_CHECKING:
+    from tasks.normalize.tree import Node
+
+EARLIER = "the messages before it"
+
+
+@dataclass(slots=True)
+class Talk:
+    """The messages of a trace that is recorded message by message, up to here. Call ids are numbered anew: they are runtime values, and some sources repeat them."""
+
+    messages: list[dict[str, Any]] = field(default_factory=list)
+    said: bool = False
+    _calls: int = 0
+
+    def hear(self, node: Node) -> None:
+        """A system or user message."""
+        text = value(node, "system_text")
+        role = "system" if text is not UNSET else "user"
+        if text is UNSET:
+            text = value(node, "raw")
+        self.messages.append({"role": role, "parts": [{"type": "text", "text": text}]})
+
+    def say(self, output: dict[str, Any]) -> dict[str, Any]:
+        """A model's output with its calls numbered in the order in which the trace asked for them."""
+        parts = []
+        for part in output["parts"]:
+            if isinstance(part, dict) and part.get("type") == "tool_call":
+                self._calls += 1
+                parts.append(part | {"id": f"call_{self._calls}"})
+            else:
+                parts.append(part)
+        self.said = True
+        self.messages.append({"role": "assistant", "parts": parts})
+        return output | {"parts": parts}
+
+    def answer(self, call: str | None, response: Any) -> None:
+        """What went back for a call; answers that follow each other are one message."""
+        part = {"type": "tool_call_response", "id": call, "response": response}
+        if self.messages and self.messages[-1]["role"] == "tool":
+            self.messages[-1] = {"role": "tool", "parts": [*self.messages[-1]["parts"], part]}
+        else:
+            self.messages.append({"role": "tool", "parts": [part]})
+
+
+def request(node: Node, talk: Talk) -> tuple[Any, str | None]:
+    """What the model was asked, and where that came from; UNSET where nothing tells.
+
+    Of a message list only the first request is put together: each one repeats all before it (18 MB for 100 traces of 25 messages), and the list has them.
+    """
+    own = value(node, "seen")
+    if own is not UNSET:
+        return own, RECORDED
+    messages = value(node, "messages_in")
+    if messages is not UNSET:
+        return _assembled(node, messages), RECORDED
+    if node.row["container"] == CHAT and talk.messages and not talk.said:
+        return {"messages": list(talk.messages)}, EARLIER
+    return UNSET, None
+
+
+def output(node: Node) -> Any:
+    """What the model said: {"parts", "finish_reason"}, the latter only where it is known; UNSET where it was not recorded."""
+    own = value(node, "raw")
+    if own is not UNSET:
+        return own
+    messages = value(node, "messages_out")
+    if not isinstance(messages, list) or not messages:
+        return UNSET
+    parts = [part for message in messages if isinstance(message, dict) for part in message.get("parts", ())]
+    told = [message.get("finish_reason") for message in messages if isinstance(message, dict)]
+    reason = next((reason for reason in reversed(told) if reason is not None), node.row["finish_reason"])
+    return {"parts": parts} if reason is None else {"parts": parts, "finish_reason": reason}
+
+
+def _assembled(node: Node, messages: Any) -> dict[str, Any]:
+    system, tools, params = (value(node, name) for name in ("system_text", "tool_defs", "model_params"))
+    listed = messages if isinstance(messages, list) else [messages]
+    if system is not UNSET and not any(
+        isinstance(message, dict) and message.get("role") == "system" for message in listed
+    ):
+        listed = [{"role": "system", "parts": [{"type": "text", "text": system}]}, *listed]
+    made: dict[str, Any] = {"messages": listed}
+    if tools is not UNSET:
+        made["tools"] = tools
+    return made | (params if isinstance(params, dict) else {})

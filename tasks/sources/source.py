@@ -1,0 +1,172 @@
+"""What a trace format gives the pipeline: `fetch` does the I/O, `spans` is pure; and the files that most of them are."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import zlib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
+
+from tasks.sources.records import Score, Span, score_frame, span_frame, span_row
+from twiceshy.errors import FormatError, InfrastructureError, InputError, Unrecordable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    import polars as pl
+
+MAX_SPAN_BYTES = 16_000_000
+"""A span that is larger is set aside as `too_large`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """What to pull: files, or folders of files; and the time in which a trace must have begun, ns since the epoch, end excluded."""
+
+    paths: tuple[Path, ...]
+    start_ns: int | None = None
+    end_ns: int | None = None
+
+
+class Raw(NamedTuple):
+    """One fetched container. `content` is unpacked; digest (sha256) and size (bytes) are of the file as it lies."""
+
+    name: str
+    content: bytes
+    digest: str
+    size: int
+
+
+class Rejected(NamedTuple):
+    """One line or span set aside: its reason (QUARANTINE_REASONS), where it stands in the file, and the digest of its bytes."""
+
+    reason: str
+    unit: str
+    locator: str
+    content_digest: str
+    byte_offset: int | None = None
+    trace_id: str | None = None
+    span_id: str | None = None
+
+
+class AccountsDoNotBalance(InfrastructureError):
+    """A mapper lost or invented a span."""
+
+    @classmethod
+    def of(cls, name: str, *, read: int, out: int, set_aside: int) -> Self:
+        """The three counts."""
+        return cls(
+            f"{name}: {read} spans read, but {out} given and {set_aside} set aside. No span may be lost: this is a fault of the source's mapper."
+        )
+
+
+class Mapped(NamedTuple):
+    """What a container holds. spans: one row per span read, exact duplicates included (`SpanRecords`). spans_in: spans read, counted by themselves."""
+
+    spans: pl.DataFrame
+    scores: pl.DataFrame
+    rejected: list[Rejected]
+    spans_in: int
+
+
+class Source(Protocol):
+    """A trace format. Third parties register one under the entry-point group `twiceshy.sources`."""
+
+    name: str
+
+    def fetch(self, window: Window) -> Iterator[Raw]:
+        """The containers of a window, to the end, in the order of their names. Raises InputError for what is missing, empty or damaged."""
+        ...
+
+    def spans(self, raw: Raw, *, harness_state: str) -> Mapped:
+        """The canonical spans of one container; pure. Raises FormatError where the container is not of this format: never 0 spans."""
+        ...
+
+
+@dataclass(slots=True)
+class Intake:
+    """Collects what one container holds and keeps the account of it."""
+
+    raw: Raw
+    source: str
+    harness_state: str
+    scores: list[Score] = field(default_factory=list)
+    rejected: list[Rejected] = field(default_factory=list)
+    _rows: list[dict[str, Any]] = field(default_factory=list)
+    _read: int = 0
+
+    def take(self, span: Span, locator: str) -> None:
+        """One span read; set aside as `bad_type` where a value of it has no canonical form."""
+        self._read += 1
+        try:
+            self._rows.append(span_row(span, source=self.source, harness_state=self.harness_state))
+        except Unrecordable:
+            self._set_aside("bad_type", "span", locator, repr(locator).encode())
+
+    def reject(self, reason: str, unit: str, locator: str, content: bytes, *, byte_offset: int | None = None) -> None:
+        """One line or span read and set aside."""
+        self._read += 1
+        self._set_aside(reason, unit, locator, content, byte_offset)
+
+    def mapped(self) -> Mapped:
+        """All of it. Raises FormatError where nothing was of this format, AccountsDoNotBalance where a span got lost."""
+        if not self._rows:
+            known = {row.reason for row in self.rejected}
+            raise FormatError.at(
+                self.raw.name, f"no {self.source} span in it ({', '.join(sorted(known)) or 'unknown_container'}).",
+                hint="Check --source, and that the file holds whole records of that format.",
+            )  # fmt: skip
+        if self._read != len(self._rows) + len(self.rejected):
+            raise AccountsDoNotBalance.of(
+                self.raw.name, read=self._read, out=len(self._rows), set_aside=len(self.rejected)
+            )
+        scores = score_frame(self.scores, source=self.source, harness_state=self.harness_state)
+        return Mapped(span_frame(self._rows), scores, self.rejected, self._read)
+
+    def _set_aside(self, reason: str, unit: str, locator: str, content: bytes, byte_offset: int | None = None) -> None:
+        self.rejected.append(Rejected(reason, unit, locator, hashlib.sha256(content).hexdigest(), byte_offset))
+
+
+def files(window: Window) -> Iterator[Raw]:
+    """Each file of the window, unpacked where it is gzip; a folder gives all files under it. Raises InputError, FormatError."""
+    for path in window.paths:
+        if path.is_dir():
+            found = sorted(item for item in path.rglob("*") if item.is_file() and not item.name.startswith("."))
+            if not found:
+                raise InputError.missing(path, what="file under this folder")
+            yield from (_read(item, item.relative_to(path).as_posix()) for item in found)
+        else:
+            yield _read(path, path.name)
+
+
+def lines(content: bytes) -> Iterator[tuple[int, int, bytes]]:
+    """(number from 1, byte offset, line) of every line that is not blank. Cut at newlines only: strings may hold U+2028."""
+    offset = 0
+    for number, line in enumerate(content.split(b"\n"), start=1):
+        if line.strip():
+            yield number, offset, line
+        offset += len(line) + 1
+
+
+def _read(path: Path, name: str) -> Raw:
+    try:
+        held = path.read_bytes()
+    except FileNotFoundError:
+        raise InputError.missing(path) from None
+    except OSError as broken:
+        raise InputError.at(path, f"cannot be read: {broken.strerror or type(broken).__name__}.") from None
+    content = _unpacked(path, held)
+    if not content.strip():
+        raise FormatError.at(path, "the file is empty.")
+    return Raw(name.removesuffix(".gz"), content, hashlib.sha256(held).hexdigest(), len(held))
+
+
+def _unpacked(path: Path, held: bytes) -> bytes:
+    if not held.startswith(b"\x1f\x8b"):
+        return held
+    try:
+        return gzip.decompress(held)
+    except (OSError, EOFError, zlib.error):
+        raise FormatError.at(path, "damaged gzip.", hint="Copy the file again.") from None
