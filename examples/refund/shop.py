@@ -5,18 +5,18 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-# Invented people. The addresses are in domains reserved for examples, the numbers in a range kept for fiction.
+# Invented people. The addresses are in domains reserved for examples; a local number never starts with 0, so these are nobody's.
 CUSTOMERS: dict[str, dict[str, Any]] = {
     "C310": {
-        "customer_id": "C310", "name": "Maya Okonjo", "email": "maya.okonjo@example.com", "phone": "+44 117 496 0142",
+        "customer_id": "C310", "name": "Maya Okonjo", "email": "maya.okonjo@example.com", "phone": "+44 117 010 0142",
         "address": "14 Wren Close, Harrogate", "orders": ["A184"],
     },
     "C422": {
-        "customer_id": "C422", "name": "Tomasz Brandt", "email": "t.brandt@example.org", "phone": "+44 117 496 0387",
+        "customer_id": "C422", "name": "Tomasz Brandt", "email": "t.brandt@example.org", "phone": "+44 117 010 0387",
         "address": "3 Foundry Lane, Leith", "orders": ["A201"],
     },
     "C518": {
-        "customer_id": "C518", "name": "Priya Raman", "email": "priya.raman@example.net", "phone": "+44 117 496 0655",
+        "customer_id": "C518", "name": "Priya Raman", "email": "priya.raman@example.net", "phone": "+44 117 010 0655",
         "address": "88 Mill Street, Truro", "orders": ["A230"],
     },
 }  # fmt: skip

@@ -24,8 +24,8 @@ _KINDS = ("Road", "Lane", "Close", "Street", "Gardens")
 _TOWNS = str.split("Harrogate Leith Truro Stirling Whitby Ludlow Hexham Conwy Kendal Oban Frome Ripon")
 # Domains that RFC 2606 keeps for examples.
 _DOMAINS = ("example.com", "example.org", "example.net")
-# Ofcom keeps these blocks for drama; nobody can be called on them.
-_PHONE_BLOCKS = ("117 496 0", "118 496 0", "131 496 0", "161 496 0")
+# A local number never starts with 0, so nobody can be called on these; the blocks kept for drama are where stand-ins come from.
+_PHONE_BLOCKS = ("117 010 0", "118 010 0", "131 010 0", "161 010 0")
 # Issuer numbers that the card schemes keep for tests.
 _CARD_ISSUERS = ("400000", "555555")
 

@@ -17,17 +17,17 @@ _A_LEAP_AND_A_COMMON_YEAR = (2028, 2027)
 # The Tuesday of the failed run.
 TODAY = date(2026, 11, 10)
 
-# Invented people. The addresses are in domains reserved for examples, the numbers in a range kept for fiction.
+# Invented people. The addresses are in domains reserved for examples; a local number never starts with 0, so these are nobody's.
 APPOINTMENTS: dict[str, dict[str, Any]] = {
     "K2207": {
         "appointment_id": "K2207", "job": "solar panel installation", "date": "2026-11-18", "window": "09:00-12:00",
         "address": "27 Larch Road, Stirling",
-        "customer": {"name": "Aled Pritchard", "email": "aled.pritchard@example.com", "phone": "+44 117 496 0208"},
+        "customer": {"name": "Aled Pritchard", "email": "aled.pritchard@example.com", "phone": "+44 117 010 0208"},
     },
     "K2391": {
         "appointment_id": "K2391", "job": "heat pump installation", "date": "2026-11-16", "window": "13:00-16:00",
         "address": "5 Quay Parade, Whitby",
-        "customer": {"name": "Ines Carvalho", "email": "ines.c@example.net", "phone": "+44 117 496 0773"},
+        "customer": {"name": "Ines Carvalho", "email": "ines.c@example.net", "phone": "+44 117 010 0773"},
     },
 }  # fmt: skip
 
