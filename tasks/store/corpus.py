@@ -234,7 +234,7 @@ def _rebased(
         if found not in (change.before(base), change.parts):
             raise ChangedMeanwhile.on(change.table, parent)
         parts = {place: part for place, part in parts.items() if place not in found} | change.parts
-    return dict(sorted(parts.items()))
+    return parts
 
 
 def _checked(table: Contract, frame: pl.DataFrame) -> pl.DataFrame:

@@ -87,7 +87,7 @@ def sha256(data: bytes) -> str:
 def parquet(frame: pl.DataFrame) -> bytes:
     """The frame as Parquet (zstd-3): equal frames, equal bytes, under one release of polars."""
     buffer = io.BytesIO()
-    frame.rechunk().write_parquet(
+    frame.write_parquet(
         buffer,
         compression="zstd",
         compression_level=3,

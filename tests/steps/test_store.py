@@ -77,6 +77,13 @@ def test_id_depends_on_content_and_history(tmp_path: Path) -> None:
     assert other.list() == (first.id,)
 
 
+def test_order_of_changes_does_not_matter(tmp_path: Path) -> None:
+    changes = [replace(RIGHT, numbers(3)), append(LEFT, {"b": numbers(2), "a": numbers(1)})]
+    one = Corpus(tmp_path / "one").commit(changes, parent=None)
+    assert Corpus(tmp_path / "other").commit(reversed(changes), parent=None).id == one.id
+    assert list(one.parts(LEFT)) == ["a", "b"]
+
+
 def test_manifest_tells_no_time_or_place(tmp_path: Path) -> None:
     started(tmp_path)
     text = (tmp_path / "corpus/MANIFEST.json").read_text()

@@ -15,7 +15,7 @@ from tasks.store import Corpus
 from tasks.store.durable import sha256
 
 ROOT = Path(__file__).parents[2]
-OPERATIONS = 17
+OPERATIONS = 21
 """What a commit of two parts changes on the disk, one by one: the test fails when this is not the number any more."""
 
 LATER = time.time_ns() + 10**18
