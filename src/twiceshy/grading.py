@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import UNSET
 
+from twiceshy import graders
 from twiceshy.conditions import ConditionError
 from twiceshy.envelope import Record
 from twiceshy.errors import CaseError, nearest
@@ -82,7 +83,12 @@ class CaseGrader:
 
 
 def case_grader(loaded: LoadedCase, invariants: Invariants, policy: ToolsPolicy) -> CaseGrader:
-    """The grader of a case. Raises CaseError where the case names an invariant that the workflow lacks, or an opportunity that the record lacks."""
+    """The grader of a case.
+
+    Raises CaseError where the case names an invariant that the workflow lacks, or an opportunity that the record lacks; PluginError for a grader that does
+    not load: all of it before anything runs.
+    """
+    graders.loaded(invariants)
     case = loaded.case
     for name in [*case.invariants, *case.decided_by]:
         known = invariants.of(name)
@@ -119,10 +125,10 @@ def judge_recorded(envelope: Envelope, invariants: Invariants, policy: ToolsPoli
     for judgement in found:
         if judgement.error is not None:
             raise ConditionError(judgement.error)
-    lacking = [judgement.being(Truth.VIOLATED) for judgement in found if run.ended and _lacking(judgement)]
+    absent = [judgement.being(Truth.VIOLATED) for judgement in found if run.ended and lacking(judgement)]
     onset = {step.crossing.place: at for at, step in enumerate(run.steps)}
     ordered = sorted(
-        [*filter(_red, found), *lacking], key=lambda judgement: onset.get(judgement.place or "", len(onset))
+        [*filter(_red, found), *absent], key=lambda judgement: onset.get(judgement.place or "", len(onset))
     )
     return [Finding(trace_id=envelope.trace_id, judgement=judgement) for judgement in ordered]
 
@@ -175,8 +181,7 @@ def _crashed(transcript: Transcript, run: Run) -> _Verdict | None:
 
 
 def _at_the_end(transcript: Transcript, found: Sequence[Judgement]) -> _Verdict:
-    lacking = [judgement for judgement in found if _lacking(judgement)]
-    if any(not judgement.stale for judgement in lacking):
+    if any(lacking(judgement) and not judgement.stale for judgement in found):
         return _Verdict(outcome=Outcome.FAILED, failure=Failure.OPEN_MUST_HAPPEN)
     unproven = [judgement.id for judgement in found if judgement.stale and judgement.kind != Sort.OUTPUT]
     if unproven:
@@ -203,7 +208,8 @@ def _red(judgement: Judgement) -> bool:
     return judgement.truth is Truth.VIOLATED and not judgement.advisory
 
 
-def _lacking(judgement: Judgement) -> bool:
+def lacking(judgement: Judgement) -> bool:
+    """Whether it is a must_happen that is still open."""
     return judgement.kind == Sort.MUST_HAPPEN and judgement.truth is Truth.OPEN and not judgement.advisory
 
 

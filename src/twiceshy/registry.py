@@ -34,6 +34,11 @@ class PluginError(ConfigurationError):
         """The name that nothing installed provides, with the nearest known one."""
         return cls(f"{kind} {name!r} is not installed. {nearest(name, known)}")
 
+    @classmethod
+    def shapeless(cls, kind: str, name: str, lacking: Collection[str]) -> Self:
+        """A plug-in that does not say what every one of its kind must say."""
+        return cls(f"{kind} {name!r} has no {', '.join(lacking)}, so its judgements could not be told apart.")
+
 
 class Registry:
     """One kind of thing (graders, sources): `built_in` maps names to "module:attribute", `group` is the entry-point group of third parties."""

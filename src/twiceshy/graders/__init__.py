@@ -14,12 +14,13 @@ from twiceshy.graders import calls, counts, duplicates, explained
 from twiceshy.invariants import Sort, Tier
 from twiceshy.judgement import Judgement
 from twiceshy.monitors import binds, judge
-from twiceshy.registry import Registry
+from twiceshy.registry import PluginError, Registry
+from twiceshy.verdict import GraderRef
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from twiceshy.invariants import Checks
+    from twiceshy.invariants import Checks, Invariants
     from twiceshy.judgement import Context
 
 GROUP = "twiceshy.graders"
@@ -42,6 +43,20 @@ class Grader(Protocol):
 def installed() -> Registry:
     """The graders that third parties provide."""
     return Registry("grader", built_in={}, group=GROUP)
+
+
+def loaded(invariants: Invariants) -> list[GraderRef]:
+    """Every check and grader that takes part in judging a workflow, with its version; third parties are imported. Raises PluginError."""
+    built_in = [GraderRef(id=name, version=1) for name, _ in _checks(invariants.file.checks)]
+    return [*built_in, *(_reference(name) for name in invariants.file.graders)]
+
+
+def _reference(name: str) -> GraderRef:
+    grader: Grader = installed().load(name)
+    lacking = [said for said in ("id", "version") if not hasattr(grader, said)]
+    if lacking:
+        raise PluginError.shapeless("grader", name, lacking)
+    return GraderRef(id=grader.id, version=grader.version)
 
 
 def judgements(context: Context) -> list[Judgement]:

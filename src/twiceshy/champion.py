@@ -1,0 +1,183 @@
+"""The champion's pinned results and the waivers beside them (`data/champion/<workflow>.json`), and what a candidate's result is to them."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from twiceshy.envelope import Record, Versions
+from twiceshy.errors import ConfigurationError, FormatError, InputError
+from twiceshy.identity import digest
+from twiceshy.outcome import Outcome
+from twiceshy.verdict import ChampionRef, Waiver
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from twiceshy.invariants import Invariants
+    from twiceshy.policy import ToolsPolicy
+    from twiceshy.verdict import Change, Result, Verdict
+
+FORMAT = "twiceshy/champion/1"
+
+
+class Pin(Record, frozen=True, kw_only=True):
+    """What the champion came to. Grain: (case digest, harness state, mode)."""
+
+    case: str
+    case_digest: str
+    harness: str
+    mode: str
+    outcome: Outcome
+    violated: list[str] = []
+
+
+class Champion(Record, frozen=True, kw_only=True):
+    """The pinned results of one version, the versions of its layers, and the waivers of people."""
+
+    format: str = FORMAT
+    workflow: str
+    ref: str
+    versions: Versions = Versions()
+    pins: list[Pin] = []
+    waivers: list[Waiver] = []
+
+    @property
+    def reference(self) -> ChampionRef:
+        """How a verdict names it."""
+        return ChampionRef(ref=self.ref, digest=digest(msgspec.to_builtins(self.versions)))
+
+    def pin(self, case_digest: str, harness: str, mode: str) -> Pin | None:
+        """What it came to on exactly this, or None."""
+        wanted = (case_digest, harness, mode)
+        return next((pin for pin in self.pins if (pin.case_digest, pin.harness, pin.mode) == wanted), None)
+
+
+def load(path: Path) -> Champion:
+    """The champion in a file. Raises InputError for a missing file, FormatError for an unknown format or a wrong shape, ConfigurationError for a waiver that says too little."""
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        raise InputError.missing(path, what="champion file") from None
+    try:
+        stated = msgspec.json.decode(content)
+        found = stated.get("format") if isinstance(stated, dict) else None
+        if found != FORMAT:
+            raise FormatError.unknown(
+                path, found, known=FORMAT, upgrade="Pin the champion again: `twiceshy champion pin`."
+            )
+        champion = msgspec.json.decode(content, type=Champion)
+    except msgspec.DecodeError as broken:
+        raise FormatError.at(path, f"{broken}.") from None
+    _refuse_bare_waivers(champion, path)
+    return champion
+
+
+def save(path: Path, champion: Champion) -> None:
+    """Write the file whole, the pins sorted, so that a review shows what changed."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    ordered = msgspec.structs.replace(
+        champion, pins=sorted(champion.pins, key=lambda pin: (pin.case, pin.mode, pin.harness))
+    )
+    text = msgspec.json.format(msgspec.json.encode(ordered, order="deterministic"), indent=1)
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(text + b"\n")
+        Path(name).chmod(0o644)
+        Path(name).replace(path)
+    finally:
+        Path(name).unlink(missing_ok=True)
+
+
+def pinned(verdict: Verdict, versions: Versions, *, waivers: Iterable[Waiver] = ()) -> Champion:
+    """The champion that a gate run makes: every mode of every result, except what was our own fault."""
+    pins = [
+        Pin(
+            case=result.case.id, case_digest=result.case.digest, harness=verdict.run.harness_state, mode=mode.mode,
+            outcome=mode.outcome, violated=mode.violated,
+        )
+        for result in verdict.results
+        for mode in result.modes
+        if mode.outcome is not Outcome.ERROR
+    ]  # fmt: skip
+    return Champion(
+        workflow=verdict.run.workflow,
+        ref=verdict.run.candidate.ref,
+        versions=versions,
+        pins=pins,
+        waivers=list(waivers),
+    )
+
+
+def harness_state(invariants: Invariants, policy: ToolsPolicy) -> str:
+    """What a pinned result holds under, besides the case: the invariants and the tool policy."""
+    return digest([invariants.digest, msgspec.to_builtins(policy)])
+
+
+def compared(result: Result, champion: Champion | None, *, harness: str, today: str) -> Result:
+    """The result with what the champion came to, what that makes of a failure, and the waiver that covers it.
+
+    today: ISO 8601 date; a waiver dated later, or past its `until`, covers nothing.
+    """
+    if champion is None:
+        return msgspec.structs.replace(result, change="new" if result.outcome is Outcome.FAILED else None)
+    modes = [
+        msgspec.structs.replace(
+            mode, previous=pin.outcome if (pin := champion.pin(result.case.digest, harness, mode.mode)) else None
+        )
+        for mode in result.modes
+    ]
+    pin = champion.pin(result.case.digest, harness, result.mode)
+    changed = msgspec.structs.replace(result, modes=modes, previous_outcome=pin.outcome if pin else None)
+    if result.outcome is not Outcome.FAILED:
+        return changed
+    change = _change(changed, champion, harness)
+    ids = {name for mode in modes if mode.outcome is Outcome.FAILED for name in mode.violated}
+    waiver = _waiver(champion.waivers, result.case.id, ids, today) if change == "known" else None
+    return msgspec.structs.replace(changed, change=change, waiver=waiver)
+
+
+def _change(result: Result, champion: Champion, harness: str) -> Change:
+    """Known: in every mode that FAILED the champion FAILED every id that is violated there. Without any pin the case is new, judged on its own."""
+    failed = [mode for mode in result.modes if mode.outcome is Outcome.FAILED]
+    pins = [(mode, champion.pin(result.case.digest, harness, mode.mode)) for mode in failed]
+    if all(
+        pin is not None and pin.outcome is Outcome.FAILED and set(mode.violated) <= set(pin.violated)
+        for mode, pin in pins
+    ):
+        return "known"
+    return "regressed" if any(pin is not None for _, pin in pins) else "new"
+
+
+def _waiver(waivers: Iterable[Waiver], case: str, ids: Collection[str], today: str) -> Waiver | None:
+    """The first waiver of this case that is in force and covers every id."""
+    for waiver in waivers:
+        in_force = waiver.date <= today and (waiver.until is None or today <= waiver.until)
+        if waiver.case == case and in_force and set(ids) <= set(waiver.assertions):
+            return waiver
+    return None
+
+
+def _refuse_bare_waivers(champion: Champion, where: object) -> None:
+    """A waiver is dated, signed and reasoned, and names what it waives."""
+    for waiver in champion.waivers:
+        lacking = [name for name in ("id", "case", "assertions", "by", "date", "why") if not getattr(waiver, name)]
+        if lacking:
+            raise ConfigurationError.at(where, f"waiver {waiver.id!r} has no {', '.join(lacking)}.")
+        for name in ("date", "until"):
+            _refuse_no_date(where, waiver.id, getattr(waiver, name))
+
+
+def _refuse_no_date(where: object, waiver: str, text: str | None) -> None:
+    try:
+        written = text is None or date.fromisoformat(text).isoformat() == text
+    except ValueError:
+        written = False
+    if not written:
+        raise ConfigurationError.at(where, f"waiver {waiver!r}: {text!r} is no date.", hint="Write 2026-12-31.")

@@ -1,0 +1,76 @@
+"""What was not exercised was not judged (semantics.md §6.2): which layers of a candidate really ran, and which of the changed ones never did."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from twiceshy.envelope import Kind
+from twiceshy.outcome import BoundaryState
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator
+
+    from twiceshy.envelope import LayerVersion, Versions
+    from twiceshy.transcript import Played, Transcript
+
+LAYERS = ("model", "prompt", "routing", "memory", "skills", "harness")
+"""Layers with one version each; a tool is the layer `tool:NAME`."""
+
+
+class Exercise(NamedTuple):
+    """The layers that ran live in a run, and those it met only frozen."""
+
+    live: frozenset[str]
+    frozen: frozenset[str]
+
+
+def exercise(transcripts: Iterable[Transcript]) -> Exercise:
+    """What these runs exercised between them. The loop itself always runs; a layer that no crossing speaks for is neither live nor frozen."""
+    live: set[str] = set()
+    met: set[str] = set()
+    for transcript in transcripts:
+        for played in transcript.played:
+            for layer, ran in _layers(played):
+                met.add(layer)
+                if ran:
+                    live.add(layer)
+    return Exercise(frozenset(live), frozenset(met - live))
+
+
+def changed_layers(candidate: Versions, champion: Versions) -> frozenset[str]:
+    """The layers whose versions differ, or are not known on either side: unknown compares as changed."""
+    single = {name for name in LAYERS if _changed(getattr(candidate, name), getattr(champion, name))}
+    names = candidate.tools.keys() | champion.tools.keys()
+    tools = {f"tool:{name}" for name in names if _changed(candidate.tools.get(name), champion.tools.get(name))}
+    return frozenset(single | tools)
+
+
+def not_exercised(seen: Exercise, changed: Collection[str], accepted: Collection[str] = ()) -> list[str]:
+    """The changed layers that every run met frozen, less those a person accepts unexercised; sorted."""
+    return sorted(layer for layer in changed if layer in seen.frozen and layer not in accepted)
+
+
+def _layers(played: Played) -> Iterator[tuple[str, bool]]:
+    crossing = played.crossing
+    match crossing.kind:
+        case Kind.MODEL:
+            ran = played.boundary is BoundaryState.LIVE
+            yield from (("model", ran), ("prompt", ran))
+        case Kind.TOOL:
+            # An intercepted write is checked against the candidate's own schema, which is the version of a tool.
+            yield f"tool:{crossing.name}", played.boundary is not BoundaryState.FROZEN
+        case Kind.MEMORY:
+            yield "memory", played.boundary is not BoundaryState.FROZEN
+        case Kind.ROUTER:
+            yield "routing", played.exercised
+        case Kind.HOOK | Kind.GUARD:
+            yield "harness", played.exercised
+        case _:
+            return
+
+
+def _changed(ours: LayerVersion | None, theirs: LayerVersion | None) -> bool:
+    if ours is None or theirs is None:
+        return True
+    known = (ours.digest, ours.version) != (None, None) and (theirs.digest, theirs.version) != (None, None)
+    return not known or (ours.digest, ours.version) != (theirs.digest, theirs.version)

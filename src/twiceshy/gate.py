@@ -1,0 +1,150 @@
+"""What a finished set of results comes to: counts, reasons and one exit code, decided once and never per case (faces.md §2.1)."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from twiceshy.errors import ConfigurationError
+from twiceshy.outcome import Outcome
+from twiceshy.statistics import wilson
+from twiceshy.verdict import Counts, Policy, Summary, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from twiceshy.verdict import Result, Run, Tool
+
+Code = Literal[0, 1, 3, 4, 5]
+Word = Literal["passed", "failed", "diverged", "error", "nothing_judged"]
+
+PRECEDENCE: tuple[Code, ...] = (1, 4, 3, 5, 0)
+"""A proven failure stays proven when the harness then dies; 2 never competes, since it precedes the run."""
+
+_WORDS: dict[Code, Word] = {0: "passed", 1: "failed", 3: "diverged", 4: "error", 5: "nothing_judged"}
+_BUDGET = re.compile(r"(?P<number>\d+(?:\.\d+)?)(?P<percent>%?)")
+
+
+class Budget(NamedTuple):
+    """How many diverged cases are allowed: a count, or a share (ratio 0-1) that the Wilson lower bound may not exceed."""
+
+    most: int | None = None
+    share: float | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Budget:
+        """The budget written as `3` or `5%`. Raises ConfigurationError."""
+        found = _BUDGET.fullmatch(text.strip())
+        if found is not None and found["percent"]:
+            return cls(share=float(found["number"]) / 100)
+        if found is not None and "." not in found["number"]:
+            return cls(most=int(found["number"]))
+        raise ConfigurationError(f"--max-diverged {text!r} is neither a number nor a percentage. Write 3 or 5%.")
+
+    def exceeded(self, diverged: int, judged: int) -> bool:
+        """Whether so many of so many are more than allowed."""
+        if self.share is not None:
+            return diverged > 0 and wilson(diverged, judged).low > self.share
+        return diverged > (self.most or 0)
+
+
+class Reason(NamedTuple):
+    """Why the run does not end with 0."""
+
+    code: Code
+    text: str
+
+
+def summary(results: Sequence[Result], policy: Policy, *, not_run: int = 0) -> Summary:
+    """What the results come to under a policy. not_run: selected cases that never got a result."""
+    reasons = sorted(_reasons(results, policy, not_run), key=lambda reason: PRECEDENCE.index(reason.code))
+    code = reasons[0].code if reasons else 0
+    return Summary(
+        verdict=_WORDS[code], exit_code=code, reasons=[reason.text for reason in reasons], counts=counts(results, not_run=not_run),
+        over_budget=_over_budget(results, policy),
+    )  # fmt: skip
+
+
+def verdict(tool: Tool, run: Run, policy: Policy, results: Sequence[Result], *, not_run: int = 0) -> Verdict:
+    """The whole verdict object of a gate run."""
+    return Verdict(
+        tool=tool, run=run, policy=policy, summary=summary(results, policy, not_run=not_run), results=list(results)
+    )
+
+
+def exit_code(verdict: Verdict) -> int:
+    """What the command ends with; `--exit-zero` changes this number and nothing else."""
+    return 0 if verdict.policy.exit_zero else verdict.summary.exit_code
+
+
+def counts(results: Sequence[Result], *, not_run: int = 0) -> Counts:
+    """Cases by outcome, by change, and against the champion."""
+    outcomes = Counter(result.outcome for result in results)
+    changes = Counter(result.change for result in results if result.change is not None)
+    compared = [result for result in results if result.previous_outcome is not None]
+    return Counts(
+        passed=outcomes[Outcome.PASSED], failed=outcomes[Outcome.FAILED], diverged=outcomes[Outcome.DIVERGED], error=outcomes[Outcome.ERROR],
+        not_run=not_run, regressed=changes["regressed"], known=changes["known"], new=changes["new"],
+        waived=sum(result.waiver is not None for result in results),
+        newly_covered=sum(_now(result, Outcome.PASSED) and not _was(result, Outcome.PASSED) for result in compared),
+        newly_lost=sum(_was(result, Outcome.PASSED) and not _now(result, Outcome.PASSED) for result in compared),
+    )  # fmt: skip
+
+
+def _reasons(results: Sequence[Result], policy: Policy, not_run: int) -> Iterator[Reason]:
+    """Every reason there is. ERROR is never green and `--fail-on` cannot make it so: a case that our own fault kept from being judged proves nothing."""
+    red = [result for result in results if result.red]
+    if red and Outcome.FAILED in policy.fail_on:
+        yield Reason(1, f"{_cases(len(red))} failed: {_named(red)}")
+    errors = _only(results, Outcome.ERROR)
+    if errors:
+        yield Reason(4, f"{_cases(len(errors))} could not be judged by our own fault: {_named(errors)}")
+    if not_run:
+        yield Reason(4, f"{_cases(not_run)} selected, but not run to the end")
+    if Outcome.DIVERGED in policy.fail_on:
+        yield from _diverged(results, policy)
+    yield from _too_few(results, policy)
+
+
+def _diverged(results: Sequence[Result], policy: Policy) -> Iterator[Reason]:
+    lost = [result for result in results if result.lost]
+    if lost:
+        yield Reason(3, f"{_cases(len(lost))} passed on the champion and diverged now: {_named(lost)}")
+    if _over_budget(results, policy):
+        diverged = _only(results, Outcome.DIVERGED)
+        yield Reason(3, f"{_cases(len(diverged))} diverged, {policy.max_diverged} allowed: {_named(diverged)}")
+
+
+def _over_budget(results: Sequence[Result], policy: Policy) -> bool:
+    ran = len(results) - len(_only(results, Outcome.ERROR))
+    return Budget.parse(policy.max_diverged).exceeded(len(_only(results, Outcome.DIVERGED)), ran)
+
+
+def _only(results: Sequence[Result], outcome: Outcome) -> list[Result]:
+    return [result for result in results if result.outcome is outcome]
+
+
+def _too_few(results: Sequence[Result], policy: Policy) -> Iterator[Reason]:
+    """Only PASSED and FAILED are judged: a run in which nothing was judged proves nothing, whatever the budget lets through."""
+    judged = sum(result.outcome in (Outcome.PASSED, Outcome.FAILED) for result in results)
+    wanted = max(1, policy.min_cases)
+    if judged < wanted:
+        yield Reason(5, f"{_cases(judged)} judged, at least {wanted} wanted")
+
+
+def _now(result: Result, outcome: Outcome) -> bool:
+    return result.outcome is outcome
+
+
+def _was(result: Result, outcome: Outcome) -> bool:
+    return result.previous_outcome is outcome
+
+
+def _cases(n: int) -> str:
+    return "1 case" if n == 1 else f"{n} cases"
+
+
+def _named(results: Sequence[Result], *, most: int = 5) -> str:
+    names = [result.name for result in results[:most]]
+    return ", ".join(names) + (f" and {len(results) - most} more" if len(results) > most else "")

@@ -1,0 +1,70 @@
+"""The verdict as plain lines: one a case that did not pass, then what it comes to (faces.md §4.2)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from twiceshy.outcome import Outcome
+from twiceshy.reporting import phrases
+from twiceshy.reporting.escaping import plain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from twiceshy.verdict import Result, Verdict
+
+
+def render(verdict: Verdict, *, verbose: bool = False) -> str:
+    """The lines of a gate run, a newline after each. verbose: a line for passed cases too."""
+    return "".join(f"{line}\n" for line in _lines(verdict, verbose=verbose))
+
+
+def line(result: Result) -> str:
+    """One result in one line: what, which trace, why, where and whether that was frozen, live or intercepted, in which mode, and the case."""
+    said = [result.outcome.value.upper(), plain(result.name), _pair("trace", result.trace_id)]
+    said += [_pair(name, value) for name, value in _reason(result)]
+    said += [_pair("mode", result.mode)]
+    said += [_pair("change", result.change)] if result.change else []
+    said += [_pair("waiver", result.waiver.id)] if result.waiver else []
+    said += [_pair("previous", result.previous_outcome)] if result.previous_outcome and not result.change else []
+    return " ".join([*said, _pair("case", result.case.path)])
+
+
+def _lines(verdict: Verdict, *, verbose: bool) -> Iterator[str]:
+    for result in verdict.results:
+        if verbose or result.outcome is not Outcome.PASSED:
+            yield line(result)
+    for remark in phrases.remarks(verdict):
+        yield plain(remark)
+    yield f"{plain(verdict.run.candidate.ref)}: {phrases.tally(verdict.summary)}"
+    for reason in verdict.summary.reasons:
+        yield f"  {plain(reason)}"
+    yield f"exit {verdict.summary.exit_code}: {verdict.summary.verdict.replace('_', ' ')}"
+
+
+def _reason(result: Result) -> Iterator[tuple[str, object]]:
+    if result.violations:
+        first, *rest = result.violations
+        yield "assertion", first.assertion_id
+        yield "at", phrases.where(first)
+        if rest:
+            yield "also", ",".join(violation.assertion_id for violation in rest)
+    elif result.failure is not None:
+        yield "failure", result.failure
+    if result.divergence is not None:
+        yield "decided" if result.decided else "divergence", result.divergence.kind
+        yield "at", phrases.asked(result.divergence)
+        near = phrases.nearest(result.divergence)
+        if near:
+            yield "nearest", "; ".join(near)
+        if result.divergence.detail:
+            yield "because", result.divergence.detail
+    if result.error is not None:
+        yield "error", result.error.splitlines()[0] if result.error else "unknown"
+
+
+def _pair(name: str, value: object) -> str:
+    """`name=value`; only `at` goes unquoted where it holds a space, as people read it."""
+    text = plain(value)
+    quoted = " " in text and name != "at"
+    return f'{name}="{text}"' if quoted else f"{name}={text}"

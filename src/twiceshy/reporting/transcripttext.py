@@ -1,0 +1,143 @@
+"""`replay -v`: the recorded run and its replay step beside step, what the replay did at each, both sides of the middleware, and where it was violated or diverged."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from msgspec import UNSET, UnsetType
+
+from twiceshy.aligning import AlignedStep, Alignment, align
+from twiceshy.envelope import CODE_KINDS, Crossing
+from twiceshy.matching import differences
+from twiceshy.outcome import Outcome
+from twiceshy.reporting.escaping import plain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from twiceshy.envelope import Envelope
+    from twiceshy.grading import TrialVerdict
+    from twiceshy.transcript import Diverged, Transcript
+
+_MARKS = {Alignment.SAME: " ", Alignment.CHANGED: "~", Alignment.ONLY_RECORDED: "-", Alignment.ONLY_REPLAYED: "+"}
+_COLLAPSE = 3
+"""Steps of the identical beginning that are worth a line each; the rest of it is one line."""
+
+
+class Options(NamedTuple):
+    """What is shown. payloads: the values that differ, not only their paths. whole: every step of the identical beginning."""
+
+    payloads: bool = False
+    whole: bool = False
+
+
+def render(envelope: Envelope, transcript: Transcript, verdict: TrialVerdict, options: Options | None = None) -> str:
+    """The aligned run in lines, a newline after each."""
+    return "".join(f"{line}\n" for line in _lines(envelope, transcript, verdict, options or Options()))
+
+
+def _lines(envelope: Envelope, transcript: Transcript, verdict: TrialVerdict, options: Options) -> Iterator[str]:
+    steps = align(envelope.crossings, transcript)
+    yield f"trace {plain(envelope.trace_id)}: {_came_to(verdict)}"
+    hidden = 0 if options.whole else _identical(steps, verdict)
+    if hidden:
+        yield f"    {_place(steps[0])} to {_place(steps[hidden - 1])}: {hidden} steps as recorded"
+    for step in steps[hidden:]:
+        yield from _step(step, verdict, options)
+    if transcript.divergence is None and verdict.divergence is not None:
+        yield from _divergence(verdict.divergence, options)
+    yield from (f"! {plain(text)}" for text in _at_the_end(verdict))
+    yield from (f"  note: {plain(note)}" for note in verdict.notes)
+
+
+def _came_to(verdict: TrialVerdict) -> str:
+    how = verdict.failure or (verdict.divergence.kind if verdict.divergence else None)
+    decided = ", decided before it diverged" if verdict.decided else ""
+    return f"{verdict.outcome.value.upper()}{f' ({how})' if how else ''}{decided}"
+
+
+def _identical(steps: Sequence[AlignedStep], verdict: TrialVerdict) -> int:
+    """How many steps at the beginning need no line: all alike, none of them judged."""
+    judged = {judgement.place for judgement in verdict.violations}
+    same = 0
+    for step in steps:
+        if step.status is not Alignment.SAME or step.diverged or _place(step) in judged:
+            break
+        same += 1
+    return same if same > _COLLAPSE else 0
+
+
+def _step(step: AlignedStep, verdict: TrialVerdict, options: Options) -> Iterator[str]:
+    crossing = step.replayed or step.recorded
+    if crossing is None:
+        return
+    indent = "    " if crossing.kind in CODE_KINDS else "  "
+    badge = step.played.boundary.value if step.played else "not reached" if step.replayed is None else "unanswered"
+    answered = f" by {step.played.answered_by.value}" if step.played and step.played.answered_by else ""
+    stale = ", stale" if step.played and step.played.stale else ""
+    blocked = f", blocked by {plain(crossing.blocked_by)}" if crossing.blocked_by else ""
+    yield f"{_MARKS[step.status]}{indent}{_place(step)} {crossing.kind} {plain(crossing.name)} [{badge}]{answered}{stale}{blocked}"
+    yield from _middleware(crossing, indent, options)
+    for diff in step.diffs:
+        yield f"   {indent}{diff.side}{_path(diff.path)}{_change(diff.recorded, diff.replayed, options)}"
+    for judgement in verdict.violations:
+        if judgement.place == _place(step):
+            yield f"!  {indent}{plain(judgement.id)} ({judgement.tier}): {plain(judgement.message)}{_detail(judgement.detail)}"
+    if step.diverged and verdict.divergence is not None:
+        yield from _divergence(verdict.divergence, options)
+
+
+def _middleware(crossing: Crossing, indent: str, options: Options) -> Iterator[str]:
+    """What this run's own hooks changed on the way in and on the way out."""
+    for before, after, name in (
+        (crossing.proposed, crossing.seen, "proposed to seen"),
+        (crossing.raw, crossing.shown, "raw to shown"),
+    ):
+        if before is UNSET or after is UNSET:
+            continue
+        for diff in differences(before, after):
+            yield f"   {indent}{name}{_path(diff.path)}{_change(diff.recorded, diff.got, options)}"
+
+
+def _divergence(found: Diverged, options: Options) -> Iterator[str]:
+    yield f"!    diverged at {plain(found.place)} {plain(found.boundary)}: {found.kind}, {found.kind.meaning}{_detail(found.detail)}"
+    if options.payloads and found.asked is not UNSET:
+        yield f"       asked {plain(found.asked)}"
+    for near in found.nearest:
+        yield f"       nearest {plain(near.place)}: {near.reason}"
+        for field in near.fields:
+            yield f"         {plain(field.path)}{_change(field.recorded, field.got, options)}"
+
+
+def _at_the_end(verdict: TrialVerdict) -> Iterator[str]:
+    for judgement in verdict.violations:
+        if judgement.place is None:
+            yield f"{judgement.id} ({judgement.tier}) at the end: {judgement.message}{_detail(judgement.detail)}"
+    if verdict.outcome is Outcome.ERROR and verdict.error:
+        yield verdict.error.splitlines()[0]
+    if verdict.open:
+        yield f"open: {', '.join(verdict.open)}"
+
+
+def _place(step: AlignedStep) -> str:
+    crossing = step.replayed or step.recorded
+    return crossing.place if crossing else "?"
+
+
+def _path(path: str) -> str:
+    return f" {plain(path)}" if path else ""
+
+
+def _detail(detail: str) -> str:
+    return f" ({plain(detail)})" if detail else ""
+
+
+def _change(before: Any | UnsetType, after: Any | UnsetType, options: Options) -> str:
+    """What became of a leaf: its values where they may be shown, else whether it is new, gone or changed."""
+    if options.payloads:
+        return f": {_value(before)} -> {_value(after)}"
+    return ": added" if before is UNSET else ": removed" if after is UNSET else ": changed"
+
+
+def _value(value: Any | UnsetType) -> str:
+    return "nothing" if value is UNSET else plain(repr(value))

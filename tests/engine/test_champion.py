@@ -1,0 +1,165 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from builders import some_invariants
+from twiceshy.champion import Champion, Pin, compared, harness_state, load, pinned, save
+from twiceshy.envelope import Versions
+from twiceshy.errors import ConfigurationError, FormatError, InputError
+from twiceshy.outcome import Outcome
+from twiceshy.policy import ToolPolicy, ToolsPolicy
+from twiceshy.verdict import Result, Waiver
+from verdicts import a_mode, a_result, a_verdict
+
+VIOLATED = "refund-over-limit-missing-approval"
+
+
+def a_pin(outcome: Outcome = Outcome.FAILED, **given: Any) -> Pin:
+    violated = [VIOLATED] if outcome is Outcome.FAILED else []
+    usual = {
+        "case": "refund-over-limit",
+        "case_digest": "c" * 64,
+        "harness": "h1",
+        "mode": "full",
+        "outcome": outcome,
+        "violated": violated,
+    }
+    return Pin(**{**usual, **given})
+
+
+def a_waiver(**given: Any) -> Waiver:
+    usual = {
+        "id": "w1",
+        "case": "refund-over-limit",
+        "assertions": [VIOLATED],
+        "by": "@ann",
+        "date": "2026-06-01",
+        "why": "fix is on its way",
+    }
+    return Waiver(**{**usual, **given})
+
+
+def against(result: Result, *pins: Pin, waivers: tuple[Waiver, ...] = (), today: str = "2026-06-02") -> Result:
+    champion = Champion(workflow="refund", ref="examples.refund:guarded", pins=list(pins), waivers=list(waivers))
+    return compared(result, champion, harness="h1", today=today)
+
+
+FAILED = a_result(Outcome.FAILED)
+
+
+def test_change_names_what_the_champion_did() -> None:
+    assert against(FAILED).change == "new"
+    assert against(FAILED, a_pin()).change == "known"
+    assert against(FAILED, a_pin(Outcome.PASSED)).change == "regressed"
+    assert against(FAILED, a_pin(Outcome.DIVERGED)).change == "regressed"
+    assert against(FAILED, a_pin(violated=["another"])).change == "regressed"
+    assert against(a_result(), a_pin()).change is None
+    assert compared(FAILED, None, harness="h1", today="2026-06-02").change == "new"
+
+
+def test_pins_hold_for_exactly_this() -> None:
+    for other in ({"case_digest": "d" * 64}, {"harness": "h2"}, {"mode": "cut-point"}):
+        assert against(FAILED, a_pin(**other)).change == "new"
+
+
+def test_known_failure_needs_a_waiver() -> None:
+    assert against(FAILED, a_pin()).red
+    assert not against(FAILED, a_pin(), waivers=(a_waiver(),)).red
+    assert against(FAILED, a_pin(Outcome.PASSED), waivers=(a_waiver(),)).red
+    assert against(FAILED, waivers=(a_waiver(),)).red
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"case": "another"}, {"assertions": ["another"]}, {"date": "2026-06-03"}, {"until": "2026-06-01"}],
+    ids=str,
+)
+def test_waiver_covers_only_what_it_says(wrong: dict[str, Any]) -> None:
+    assert against(FAILED, a_pin(), waivers=(a_waiver(**wrong),)).red
+
+
+def test_waiver_holds_to_its_last_day() -> None:
+    assert not against(FAILED, a_pin(), waivers=(a_waiver(until="2026-06-02"),)).red
+
+
+def test_every_failed_mode_must_be_known() -> None:
+    both = a_result(
+        Outcome.FAILED, modes=[a_mode(Outcome.FAILED), a_mode(Outcome.FAILED, "cut-point", violated=["other"])]
+    )
+    cut = a_pin(mode="cut-point", violated=["other"])
+    assert against(both, a_pin()).change == "regressed"
+    assert against(both, a_pin(), cut).change == "known"
+    assert against(both, a_pin(), cut, waivers=(a_waiver(),)).red
+    assert not against(both, a_pin(), cut, waivers=(a_waiver(assertions=[VIOLATED, "other"]),)).red
+
+
+def test_crash_is_not_a_known_violation() -> None:
+    crashed = a_result(Outcome.FAILED, modes=[a_mode(Outcome.FAILED, violated=["candidate_crashed"])])
+    assert against(crashed, a_pin()).change == "regressed"
+
+
+def test_lost_pass_is_seen_in_any_mode() -> None:
+    diverged = a_result(Outcome.DIVERGED)
+    assert against(diverged, a_pin(Outcome.PASSED)).lost
+    assert not against(diverged, a_pin(Outcome.DIVERGED)).lost
+    assert not against(diverged).lost
+    mixed = a_result(Outcome.FAILED, modes=[a_mode(Outcome.FAILED), a_mode(Outcome.DIVERGED, "cut-point")])
+    assert against(mixed, a_pin(), a_pin(Outcome.PASSED, mode="cut-point")).lost
+
+
+def test_pinning_and_comparing_agree(tmp_path: Path) -> None:
+    path = tmp_path / "champion" / "refund.json"
+    verdict = a_verdict(FAILED, a_result(Outcome.ERROR))
+    champion = pinned(verdict, Versions(), waivers=[a_waiver()])
+    save(path, champion)
+    save(path, champion)
+    read = load(path)
+    assert read == champion
+    assert [pin.outcome for pin in read.pins] == [Outcome.FAILED]
+    assert compared(FAILED, read, harness="h1", today="2026-06-02").change == "known"
+    assert [file.name for file in path.parent.iterdir()] == ["refund.json"]
+
+
+@pytest.mark.parametrize(
+    ("content", "error", "says"),
+    [
+        (b"", FormatError, "refund.json: "),
+        (b'{"format": "twiceshy/champion/9"}', FormatError, "Pin the champion again"),
+        (
+            b'{"format": "twiceshy/champion/1", "workflow": "refund", "ref": "x", "pin": []}',
+            FormatError,
+            "unknown field `pin`",
+        ),
+    ],
+    ids=["empty", "format", "field"],
+)
+def test_bad_file_is_one_line(tmp_path: Path, content: bytes, error: type[InputError], says: str) -> None:
+    path = tmp_path / "refund.json"
+    path.write_bytes(content)
+    with pytest.raises(error, match=says) as raised:
+        load(path)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"by": ""}, {"why": ""}, {"assertions": []}, {"date": "soon"}, {"until": "2026-13-01"}], ids=str
+)
+def test_bare_waiver_is_refused(tmp_path: Path, wrong: dict[str, Any]) -> None:
+    path = tmp_path / "refund.json"
+    save(path, Champion(workflow="refund", ref="x", waivers=[a_waiver(**wrong)]))
+    with pytest.raises(ConfigurationError, match="waiver 'w1'"):
+        load(path)
+
+
+def test_missing_file_is_input_error(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such champion file"):
+        load(tmp_path / "refund.json")
+
+
+def test_harness_state_follows_what_judges() -> None:
+    policy = ToolsPolicy(workflow="refund")
+    first = harness_state(some_invariants(), policy)
+    assert first == harness_state(some_invariants(), policy)
+    assert first != harness_state(some_invariants(checks={"no_loop": 3}), policy)
+    assert first != harness_state(some_invariants(), ToolsPolicy(workflow="refund", tools={"a": ToolPolicy()}))

@@ -1,0 +1,138 @@
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from twiceshy.errors import ConfigurationError
+from twiceshy.gate import PRECEDENCE, Budget, exit_code, summary
+from twiceshy.outcome import Outcome
+from twiceshy.verdict import Policy, Result, Verdict, Waiver, schema
+from verdicts import a_mode, a_result, a_verdict
+
+P, F, D, E = Outcome.PASSED, Outcome.FAILED, Outcome.DIVERGED, Outcome.ERROR
+WAIVER = Waiver(id="w1", case="refund-over-limit", assertions=["x"], by="@ann", date="2026-06-01", why="known")
+WAIVED = a_result(F, change="known", waiver=WAIVER)
+LOST = a_result(D, modes=[a_mode(D, previous=P)], previous_outcome=P)
+ANY = Policy(max_diverged="99")
+
+
+def code(*results: Result, policy: Policy | None = None, not_run: int = 0) -> int:
+    return summary(results, policy or Policy(), not_run=not_run).exit_code
+
+
+def test_one_code_for_each_outcome() -> None:
+    assert code(a_result()) == 0
+    assert code(a_result(), a_result(F)) == 1
+    assert code(a_result(), a_result(D)) == 3
+    assert code(a_result(), a_result(E)) == 4
+    assert code() == 5
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_precedence_over_the_finished_set(order: int) -> None:
+    everything = [a_result(), a_result(D), a_result(E), a_result(F)][::order]
+    assert code(*everything) == 1
+    assert code(*(result for result in everything if result.outcome is not F)) == 4
+    assert code(*(result for result in everything if result.outcome not in (F, E))) == 3
+    assert code(a_result(D), policy=Policy(max_diverged="1")) == 5
+
+
+def test_only_known_and_waived_is_excused() -> None:
+    assert code(WAIVED) == 0
+    assert code(a_result(F, change="known")) == 1
+    assert code(a_result(F, change="regressed", waiver=WAIVER)) == 1
+    assert code(a_result(F, change="new", waiver=WAIVER)) == 1
+
+
+def test_diverged_budget_by_count() -> None:
+    two = [a_result(), a_result(D), a_result(D)]
+    assert code(*two, policy=Policy(max_diverged="1")) == 3
+    assert code(*two, policy=Policy(max_diverged="2")) == 0
+
+
+def test_diverged_budget_by_wilson_bound() -> None:
+    few = [*(a_result(D) for _ in range(3)), *(a_result() for _ in range(27))]
+    # 3 of 30 is 10 %; its Wilson lower bound is 3.5 %.
+    assert code(*few, policy=Policy(max_diverged="5%")) == 0
+    assert code(*few, policy=Policy(max_diverged="3%")) == 3
+    assert code(a_result(), a_result(D), policy=Policy(max_diverged="0%")) == 3
+    assert code(a_result(), policy=Policy(max_diverged="0%")) == 0
+
+
+def test_lost_pass_breaks_any_budget() -> None:
+    assert code(a_result(), LOST, policy=ANY) == 3
+    assert code(a_result(), a_result(D), policy=ANY) == 0
+
+
+def test_nothing_judged_is_never_green() -> None:
+    assert code(a_result(D), a_result(D), policy=ANY) == 5
+    assert code(a_result(), policy=Policy(min_cases=2)) == 5
+    assert code(a_result(), a_result(), policy=Policy(min_cases=2)) == 0
+    assert code(policy=Policy(min_cases=0)) == 5
+
+
+def test_fail_on_leaves_out_but_never_errors() -> None:
+    assert code(a_result(), a_result(D), policy=Policy(fail_on=(F, E))) == 0
+    assert code(a_result(), a_result(F), policy=Policy(fail_on=(D, E))) == 0
+    assert code(a_result(), a_result(E), policy=Policy(fail_on=(F,))) == 4
+
+
+def test_unfinished_run_is_infrastructure() -> None:
+    assert code(a_result(), not_run=1) == 4
+    assert code(a_result(F), not_run=1) == 1
+
+
+def test_exit_zero_keeps_the_true_code() -> None:
+    verdict = a_verdict(a_result(F), policy=Policy(exit_zero=True))
+    assert (exit_code(verdict), verdict.summary.exit_code) == (0, 1)
+    assert exit_code(a_verdict(a_result(F))) == 1
+
+
+@pytest.mark.parametrize("wrong", ["", "many", "-1", "1.5", "5 %%", "%"])
+def test_budget_is_number_or_percentage(wrong: str) -> None:
+    with pytest.raises(ConfigurationError, match="--max-diverged"):
+        Budget.parse(wrong)
+
+
+def test_counts_add_up() -> None:
+    now = a_result(P, previous_outcome=F)
+    counts = a_verdict(now, LOST, WAIVED, a_result(F, change="new"), a_result(E), not_run=2).summary.counts
+    assert (counts.passed, counts.failed, counts.diverged, counts.error, counts.not_run) == (1, 2, 1, 1, 2)
+    assert (counts.newly_covered, counts.newly_lost, counts.known, counts.new, counts.waived) == (1, 1, 1, 1, 1)
+
+
+RESULTS = st.lists(st.sampled_from([a_result(), a_result(F), a_result(D), a_result(E), WAIVED, LOST]), max_size=6)
+POLICIES = st.builds(
+    Policy,
+    fail_on=st.sets(st.sampled_from([F, D, E])).map(tuple),
+    max_diverged=st.sampled_from(["0", "1", "99", "20%"]),
+    min_cases=st.integers(0, 3),
+)
+
+
+@given(RESULTS, POLICIES, st.integers(0, 1), st.randoms(use_true_random=False))
+def test_order_of_results_changes_nothing(results: list[Result], policy: Policy, not_run: int, chance: object) -> None:
+    shuffled = list(results)
+    chance.shuffle(shuffled)  # type: ignore[attr-defined]
+    first, second = summary(results, policy, not_run=not_run), summary(shuffled, policy, not_run=not_run)
+    assert (first.exit_code, first.counts) == (second.exit_code, second.counts)
+    assert first.exit_code in PRECEDENCE
+
+
+@given(RESULTS)
+def test_green_means_judged_and_passed(results: list[Result]) -> None:
+    if code(*results) == 0:
+        assert results
+        assert all(result.outcome is P or result.waiver is not None for result in results)
+
+
+def test_schema_is_closed_and_valid() -> None:
+    import jsonschema
+
+    jsonschema.Draft202012Validator.check_schema(schema())
+    validator = jsonschema.Draft202012Validator(schema())
+    verdict = a_verdict(a_result(), a_result(F), LOST, a_result(E), WAIVED)
+    validator.validate(msgspec.json.decode(msgspec.json.encode(verdict)))
+    objects = [shape for shape in schema()["$defs"].values() if shape.get("type") == "object"]
+    assert all(shape["additionalProperties"] is False for shape in objects)
+    assert msgspec.json.decode(msgspec.json.encode(verdict), type=Verdict) == verdict
