@@ -1,0 +1,1 @@
+"""Take away what has expired."""
