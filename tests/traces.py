@@ -12,7 +12,7 @@ import pytest
 
 from tasks.normalize.flagging import Rule
 from tasks.normalize.step import Normalized, normalize, unredacted
-from tasks.sources import openai_chat
+from tasks.sources import openai_chat, otlp
 from tasks.sources.records import Score, Span, score_frame, span_frame, span_row
 from tasks.sources.source import Mapped, Raw
 from twiceshy import policy
@@ -123,3 +123,53 @@ def an_output(*parts: dict[str, Any]) -> list[dict[str, Any]]:
 def a_proposal(tool: str, arguments: Any, call_id: str = "c1") -> dict[str, Any]:
     """A part that asks for a call."""
     return {"type": "tool_call", "id": call_id, "name": tool, "arguments": arguments}
+
+
+def an_attribute(key: str, value: Any) -> dict[str, Any]:
+    """One OTLP attribute: bool, int, float, text; a dict or a list as it stands."""
+    for kind, name in ((bool, "boolValue"), (int, "intValue"), (float, "doubleValue"), (str, "stringValue")):
+        if isinstance(value, kind):
+            return {"key": key, "value": {name: str(value) if kind is int else value}}
+    return {"key": key, "value": value}
+
+
+def a_wire_span(
+    span_id: str, name: str = "execute_tool get_order", *, parent: str | None = None, **fields: Any
+) -> dict[str, Any]:
+    """One span as OTLP/JSON has it; attributes as a plain mapping; `span_id` and `parent` by their last digits."""
+    held = {
+        "traceId": "5b8efff798038103d269b633813fc60c",
+        "spanId": f"eee19b7ec3c1{span_id:0>4}",
+        "name": name,
+        "kind": 1,
+        "startTimeUnixNano": "1000",
+        "endTimeUnixNano": "2000",
+    }
+    if parent is not None:
+        held["parentSpanId"] = f"eee19b7ec3c1{parent:0>4}"
+    held["attributes"] = [an_attribute(key, value) for key, value in fields.pop("attributes", {}).items()]
+    return held | fields
+
+
+def a_request(*spans: Any, scope: str = "agent", resource: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """One OTLP/JSON export request."""
+    attributes = [an_attribute(key, value) for key, value in (resource or {}).items()]
+    return {
+        "resourceSpans": [
+            {"resource": {"attributes": attributes}, "scopeSpans": [{"scope": {"name": scope}, "spans": list(spans)}]}
+        ]
+    }
+
+
+def wire(*requests: Any, name: str = "traces.jsonl") -> Mapped:
+    """Requests (or raw lines), one a line, as the otlp source maps them."""
+    lines = [held if isinstance(held, bytes) else json.dumps(held).encode() for held in requests]
+    return otlp.spans(a_raw(b"\n".join(lines), name), harness_state=HARNESS)
+
+
+CALLED = {
+    "gen_ai.operation.name": "execute_tool",
+    "gen_ai.tool.name": "get_order",
+    "gen_ai.tool.call.arguments": '{"id": "A1"}',
+    "gen_ai.tool.call.result": '{"total": 7}',
+}

@@ -12,6 +12,7 @@ from tasks.normalize.crossings import given
 from tasks.normalize.sides import value
 from tasks.normalize.tree import NUMBERED
 from tasks.sources import clock
+from tasks.sources.messages import texts
 from twiceshy.encoding import record_line
 from twiceshy.envelope import Clock, Disposition, ErrorRecord, Kind, LayerVersion, Pins, RunInput, Versions
 from twiceshy.history import effective
@@ -120,7 +121,10 @@ def outcome(scores: Iterable[dict[str, Any]]) -> str | None:
 def _versions(nodes: Sequence[Node]) -> Versions:
     recorded = next((held for node in nodes if (held := value(node, "versions")) is not UNSET), UNSET)
     if isinstance(recorded, dict):
-        return msgspec.convert(recorded, Versions)
+        try:
+            return msgspec.convert(recorded, Versions)
+        except msgspec.ValidationError:
+            pass  # layers of a later release: what the spans themselves tell stands instead
     rows = [node.row for node in nodes]
     tools: dict[str, LayerVersion] = {}
     for node in nodes:
@@ -168,7 +172,7 @@ def _system(nodes: Sequence[Node], passages: Sequence[Passage]) -> str | None:
     held = next((held for node in nodes if (held := value(node, "system_text")) is not UNSET), UNSET)
     if held is UNSET:
         return next(_said(passages, "system"), None)
-    return held if isinstance(held, str) else _text(held)
+    return held if isinstance(held, str) else texts(held)
 
 
 def _said(passages: Sequence[Passage], role: str) -> Iterator[str]:
@@ -178,7 +182,7 @@ def _said(passages: Sequence[Passage], role: str) -> Iterator[str]:
         if passage.crossing.kind is Kind.MODEL and isinstance(asked, dict):
             for message in asked.get("messages") or ():
                 if isinstance(message, dict) and message.get("role") == role:
-                    yield _text(message.get("parts", message.get("content")))
+                    yield texts(message.get("parts", message.get("content")))
             return
 
 
@@ -186,21 +190,10 @@ def _last_text(passages: Sequence[Passage]) -> Any:
     for passage in reversed(passages):
         said = passage.crossing.raw
         if passage.crossing.kind is Kind.MODEL and isinstance(said, dict):
-            text = _text(said.get("parts"))
+            text = texts(said.get("parts"))
             if text:
                 return text
     return UNSET
-
-
-def _text(parts: Any) -> str:
-    if isinstance(parts, str):
-        return parts
-    texts = (
-        part.get("text", part.get("content"))
-        for part in parts or ()
-        if isinstance(part, dict) and part.get("type", "text") == "text"
-    )
-    return "".join(text for text in texts if isinstance(text, str))
 
 
 def _error(top: Node) -> ErrorRecord:

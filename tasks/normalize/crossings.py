@@ -169,15 +169,20 @@ def _refused(hook: Node) -> bool:
 
 
 def _keyed(passages: Sequence[Passage], policy: ToolsPolicy) -> list[Passage]:
-    """Key, state and attempt of every call, as a recorder and a matcher would number them."""
+    """Key, state and attempt of every call, as a recorder and a matcher would number them; what happens inside a call was asked for with it."""
     found = {
         recording.crossing.seq: recording
         for recording in recordings((passage.crossing for passage in passages), policy)
     }
     attempts = Attempts()
+    groups: dict[int, int | None] = {}
     made = []
     for passage in passages:
         crossing = passage.crossing
+        if crossing.kind in CALLS:
+            groups[crossing.seq] = crossing.group
+        elif crossing.sub and crossing.group is None:
+            crossing = msgspec.structs.replace(crossing, group=groups.get(crossing.seq))
         recording = found.get(crossing.seq) if crossing.kind in CALLS else None
         if recording is not None:
             number = attempts.next(crossing.scope, crossing.name, recording.key)

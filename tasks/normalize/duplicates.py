@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from tasks.sources.messages import shaped
 from twiceshy.identity import canonical, untagged
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def _together(one: Row, other: Row) -> bool:
 
 def _output(row: Row) -> bytes | None:
     said = row["messages_out"]
-    return None if said is None else canonical(_stripped(untagged(msgspec.json.decode(said))))
+    return None if said is None else canonical(_stripped(shaped(untagged(msgspec.json.decode(said)))))
 
 
 def _call(row: Row) -> tuple[str, str, str] | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from tasks.normalize.sides import RECORDED
+from tasks.normalize.tree import holed
 from twiceshy.envelope import Grade, Kind
 from twiceshy.matching import CALLS
 
@@ -52,6 +53,8 @@ def _argument(passage: Passage) -> Grade:
 
 
 def _results(facts: Facts) -> Grade:
+    if holed(facts.tree.nodes):
+        return _MISSING
     return _worst(_result(passage) for passage in _calls(facts))
 
 

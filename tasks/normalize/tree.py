@@ -78,6 +78,15 @@ def numbered(nodes: Sequence[Node]) -> bool:
     return bool(places) and None not in {part for place in places for part in place} and len(set(places)) == len(places)
 
 
+def holed(nodes: Sequence[Node]) -> bool:
+    """Whether a place is missing between the places that the source numbered: a crossing of the run is not here."""
+    places = {
+        (node.row["crossing_seq"], node.row["crossing_sub"]) for node in nodes if node.row["crossing_seq"] is not None
+    }
+    before = {(seq, sub - 1) if sub > 1 else (seq if sub else seq - 1, 0) for seq, sub in places}
+    return not {place for place in before if place > (0, 0)} <= places
+
+
 def _cut_rings(nodes: Sequence[Node]) -> None:
     """A span that is its own ancestor hangs on nothing; the one with the smallest id of a ring becomes its orphan."""
     for node in sorted(nodes, key=lambda node: node.row["span_id"]):

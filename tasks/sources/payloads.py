@@ -33,6 +33,15 @@ class Payload(NamedTuple):
 
 def loads(text: str | bytes) -> Payload:
     """The value of a JSON text. NaN and infinities are read, lone surrogates and invalid UTF-8 become U+FFFD (`lossy_text`). Raises ValueError."""
+    held = decoded(text)
+    if held.encoding == "json":
+        return held
+    flags = set(held.flags)
+    return Payload(whole_text(held.value, flags), "json", frozenset(flags))
+
+
+def decoded(text: str | bytes) -> Payload:
+    """The value of a JSON text as it stands; encoding `lenient` where strings of it may hold lone surrogates that `whole_text` has to replace. Raises ValueError."""
     try:
         return Payload(msgspec.json.decode(text), "json")
     except (msgspec.MsgspecError, UnicodeDecodeError, UnicodeEncodeError, RecursionError):
@@ -43,8 +52,7 @@ def loads(text: str | bytes) -> Payload:
         value = json.loads(readable, parse_float=lambda digits: _float(digits, lossy))
     except RecursionError as deep:
         raise ValueError("nested too deep") from deep
-    flags = {"precision_lost"} if lossy else set()
-    return Payload(whole_text(value, flags), "json", frozenset(flags))
+    return Payload(value, "lenient", frozenset({"precision_lost"} if lossy else ()))
 
 
 def parsed(text: str) -> Payload:

@@ -22,7 +22,7 @@ SIDES = ("proposed", "seen", "raw", "shown")
 _VALUES = ("messages_in", "messages_out", "system_text", "tool_defs", "model_params", "usage", "versions")
 # What says how a span came to us and not what it says: the same span in another spelling is an exact duplicate.
 _SPELLING = frozenset(
-    ["row_id", "harness_state", "container", "mapper", "source_trace_id", "source_span_id", "attributes_json", "provenance", "workflow"]
+    ["row_id", "harness_state", "flags", "container", "mapper", "source_trace_id", "source_span_id", "attributes_json", "provenance", "workflow"]
 ) | {f"{side}_encoding" for side in SIDES}  # fmt: skip
 _encode = msgspec.json.Encoder(order="deterministic").encode
 

@@ -99,16 +99,22 @@ class Intake:
 
     def take(self, span: Span, locator: str) -> None:
         """One span read; set aside as `bad_type` where a value of it has no canonical form."""
-        self._read += 1
         try:
             self._rows.append(span_row(span, source=self.source, harness_state=self.harness_state))
         except Unrecordable:
-            self._set_aside("bad_type", "span", locator, repr(locator).encode())
+            self.reject(
+                "bad_type", "span", locator, (span.attributes_json or "").encode(), ids=(span.trace_id, span.span_id)
+            )
+        else:
+            self._read += 1
 
-    def reject(self, reason: str, unit: str, locator: str, content: bytes, *, byte_offset: int | None = None) -> None:
-        """One line or span read and set aside."""
+    def reject(
+        self, reason: str, unit: str, locator: str, content: bytes, *, byte_offset: int | None = None,
+        ids: tuple[str | None, str | None] = (None, None),
+    ) -> None:  # fmt: skip
+        """One line or span read and set aside; ids: of its trace and span, where they can be read."""
         self._read += 1
-        self._set_aside(reason, unit, locator, content, byte_offset)
+        self.rejected.append(Rejected(reason, unit, locator, hashlib.sha256(content).hexdigest(), byte_offset, *ids))
 
     def mapped(self) -> Mapped:
         """All of it. Raises FormatError where nothing was of this format, AccountsDoNotBalance where a span got lost."""
@@ -124,9 +130,6 @@ class Intake:
             )
         scores = score_frame(self.scores, source=self.source, harness_state=self.harness_state)
         return Mapped(span_frame(self._rows), scores, self.rejected, self._read)
-
-    def _set_aside(self, reason: str, unit: str, locator: str, content: bytes, byte_offset: int | None = None) -> None:
-        self.rejected.append(Rejected(reason, unit, locator, hashlib.sha256(content).hexdigest(), byte_offset))
 
 
 def files(window: Window) -> Iterator[Raw]:

@@ -73,7 +73,7 @@ def test_run_becomes_numbered_crossings() -> None:
     assert [(row.place, row.kind, row.name, row.group) for row in held.crossings] == [
         ("#1", Kind.MODEL, "planner", None),
         ("#2", Kind.TOOL, "get_order", 1),
-        ("#2.1", Kind.HOOK, "strip", None),
+        ("#2.1", Kind.HOOK, "strip", 1),
         ("#3", Kind.MODEL, "planner", None),
         ("#4", Kind.TOOL, "refund", None),
         ("#5", Kind.TOOL, "get_order", None),
