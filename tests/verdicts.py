@@ -51,7 +51,7 @@ def a_result(outcome: Outcome = Outcome.PASSED, **given: Any) -> Result:
         digest="c" * 64, envelope_digest="e" * 64, redaction_review="promoted",
     )  # fmt: skip
     usual: dict[str, Any] = {
-        "signature": SIGNATURE, "case": case, "trace_id": TRACE, "outcome": outcome, "mode": "full", "modes": [a_mode(outcome)], "isolation": "sealed",
+        "signature": SIGNATURE, "case": case, "trace_id": TRACE, "outcome": outcome, "mode": "full", "modes": [a_mode(outcome)], "isolation": "hermetic",
     }  # fmt: skip
     if outcome is Outcome.FAILED:
         usual |= {"violations": [a_violation()], "failure": Failure.INVARIANT}

@@ -38,7 +38,7 @@ class UnknownBoundary(InputError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CutPoint:
-    """A mode with what it is varied by: boundaries named live, a frozen prefix (steps 1..after), boundaries frozen besides. Names are `kind:name`."""
+    """A mode with what it is varied by: boundaries named live, a frozen prefix (steps 1..after), boundaries frozen besides. Names are `kind:name`; `kind:*` is all of a kind."""
 
     mode: Mode = Mode.FULL
     live: frozenset[str] = frozenset()
@@ -56,7 +56,7 @@ class CutPoint:
         """Raise LiveWrite where a boundary named live is a tool that is not a read and not pure."""
         for name in sorted(self.live):
             kind, _, tool = name.partition(":")
-            if kind == Kind.TOOL and policy.effect(tool) is Effect.WRITE:
+            if kind == Kind.TOOL and (tool == "*" or policy.effect(tool) is Effect.WRITE):
                 raise LiveWrite.named(name)
 
     def in_prefix(self, seq: int) -> bool:
@@ -70,7 +70,7 @@ class CutPoint:
         named = f"{call.kind}:{call.name}"
         if call.kind in (Kind.CLOCK, Kind.RANDOM) or named in self.freeze or self.in_prefix(call.seq):
             return BoundaryState.FROZEN
-        if call.kind in CODE_KINDS or named in self.live:
+        if call.kind in CODE_KINDS or named in self.live or f"{call.kind}:*" in self.live:
             return BoundaryState.LIVE
         if (
             call.kind is Kind.TOOL

@@ -166,11 +166,15 @@ class Disposition(Record, frozen=True, kw_only=True):
 
 
 class RedactionStamp(Record, frozen=True, kw_only=True):
-    """Which policy and key redacted the record; counts per action, never a value."""
+    """Which policy and key redacted the record; counts per action, never a value.
+
+    pseudonyms: those that stand in this record, each with the keyed digest of what it stands for, so that a replay knows them again without the key.
+    """
 
     policy_digest: str
     key_id: str
     counts: dict[str, int] = {}
+    pseudonyms: dict[str, str] = {}
 
 
 class Envelope(Record, frozen=True, kw_only=True):

@@ -10,6 +10,7 @@ import msgspec
 from twiceshy.envelope import Record, Versions
 from twiceshy.outcome import Mode
 from twiceshy.policy import ToolsPolicy
+from twiceshy.redaction import Policy as RedactionPolicy
 from twiceshy.sealing import Attempt, Isolation, Limits, Targets
 from twiceshy.writes import DeclaredWrite
 
@@ -60,6 +61,9 @@ class Trial(Record, frozen=True, kw_only=True):
     breaks: list[str] = []
     limits: Limits = Limits()
     seed: str
+    redaction: RedactionPolicy | None = None
+    key: str | None = None
+    """The redaction key in hex, where it is at hand: live arguments get the pseudonyms of the recording before they are matched."""
 
 
 class Over(Record, frozen=True, kw_only=True):

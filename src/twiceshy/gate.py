@@ -23,6 +23,7 @@ PRECEDENCE: tuple[Code, ...] = (1, 4, 3, 5, 0)
 """A proven failure stays proven when the harness then dies; 2 never competes, since it precedes the run."""
 
 _WORDS: dict[Code, Word] = {0: "passed", 1: "failed", 3: "diverged", 4: "error", 5: "nothing_judged"}
+_HERMETIC = "hermetic"
 _BUDGET = re.compile(r"(?P<number>\d+(?:\.\d+)?)(?P<percent>%?)")
 
 
@@ -100,6 +101,9 @@ def _reasons(results: Sequence[Result], policy: Policy, not_run: int) -> Iterato
     errors = _only(results, Outcome.ERROR)
     if errors:
         yield Reason(4, f"{_cases(len(errors))} could not be judged by our own fault: {_named(errors)}")
+    weak = [result for result in results if result.outcome is not Outcome.ERROR and result.isolation != _HERMETIC]
+    if weak:
+        yield Reason(4, f"{_cases(len(weak))} ran without hermetic isolation, which no gate accepts: {_named(weak)}")
     if not_run:
         yield Reason(4, f"{_cases(not_run)} selected, but not run to the end")
     if Outcome.DIVERGED in policy.fail_on:

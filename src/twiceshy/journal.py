@@ -5,6 +5,7 @@ The candidate's process writes it into the parent's pipe; the parent reads it ba
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
@@ -45,7 +46,7 @@ _note = msgspec.json.Decoder(_Ahead).decode
 
 
 class Journal:
-    """Writes the lines: `A` ahead of an answer, `C` as it closes, `D` at a divergence, `E` at the end."""
+    """Writes the lines: `A` ahead of an answer, `C` as it closes, `D` at a divergence, `F` at a fault of ours, `E` at the end."""
 
     def __init__(self, keep: Line) -> None:
         self._keep = keep
@@ -76,32 +77,36 @@ class Journal:
         """The first divergence; nothing may follow it."""
         self._keep(b"D\t" + record_line(divergence))
 
+    def fault(self, problem: str) -> None:
+        """Our own failure, which ends the run; nothing may follow it."""
+        self._keep(b"F\t" + msgspec.json.encode(problem))
+
     def ended(self, disposition: Disposition) -> None:
         """The run returned or raised."""
         self._keep(b"E\t" + record_line(disposition))
 
 
 def transcript_of(lines: Iterable[bytes]) -> Transcript:
-    """The transcript that a journal's lines tell. Stops at the first divergence; a line cut short by a crash is left out, as is all after it."""
-    open_steps: dict[tuple[int, int], Played] = {}
-    divergence: Diverged | None = None
-    disposition: Disposition | None = None
-    for line in lines:
-        mark, _, content = line.partition(b"\t")
-        try:
+    """The transcript that a journal's lines tell. Stops at the first divergence or fault; a line cut short by a crash is left out, as is all after it."""
+    steps: dict[tuple[int, int], Played] = {}
+    ends: dict[bytes, bytes] = {}
+    with suppress(msgspec.MsgspecError):
+        for line in lines:
+            mark, _, content = line.partition(b"\t")
             if mark == b"A":
-                _open(open_steps, content)
+                _open(steps, content)
             elif mark == b"C":
-                _close(open_steps, crossing_of(content))
-            elif mark == b"E":
-                disposition = record_of(content, Disposition)
-            elif mark == b"D":
-                divergence = record_of(content, Diverged)
+                _close(steps, crossing_of(content))
+            else:
+                ends[mark] = content
+            if mark in (b"D", b"F"):
                 break
-        except msgspec.MsgspecError:
-            break
-    played = [open_steps[place] for place in sorted(open_steps)]
-    return Transcript(played=played, divergence=divergence, disposition=disposition)
+    return Transcript(
+        played=[steps[place] for place in sorted(steps)],
+        divergence=record_of(ends[b"D"], Diverged) if b"D" in ends else None,
+        disposition=record_of(ends[b"E"], Disposition) if b"E" in ends else None,
+        fault=msgspec.json.decode(ends[b"F"], type=str) if b"F" in ends else None,
+    )
 
 
 def _open(steps: dict[tuple[int, int], Played], content: bytes) -> None:

@@ -20,6 +20,7 @@ from twiceshy import writes
 from twiceshy.boundary import Answer, Closing
 from twiceshy.cutpoint import CutPoint
 from twiceshy.envelope import CODE_KINDS, Crossing, Effect, Envelope, ErrorRecord, Kind
+from twiceshy.errors import TwiceshyError
 from twiceshy.frozenmodel import FrozenModels, NoOutput
 from twiceshy.history import Attempts, History, effective
 from twiceshy.identity import digest, equal, key
@@ -73,8 +74,12 @@ class RunDiverged(BaseException):
         self.divergence = divergence
 
 
-def _raise(divergence: Diverged) -> NoReturn:
-    raise RunDiverged(divergence)
+class RunFaulted(BaseException):
+    """Ends a run inside one process that our own side cannot go on with. Not an Exception, for the same reason."""
+
+
+def _raise(divergence: Diverged | None) -> NoReturn:
+    raise RunFaulted if divergence is None else RunDiverged(divergence)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,17 +107,17 @@ class _Outcome:
 
 
 class Replay:
-    """The backend of one trial. `on_divergence` never returns: the runner's ends the process at once, the default raises RunDiverged."""
+    """The backend of one trial. `on_end` never returns: the runner's ends the process at once, the default raises RunDiverged (RunFaulted at a fault of ours)."""
 
     def __init__(
         self, envelope: Envelope, terms: Terms, journal: Journal, *, clock: VirtualClock | None = None,
-        on_divergence: Callable[[Diverged], NoReturn] = _raise,
+        on_end: Callable[[Diverged | None], NoReturn] = _raise,
     ) -> None:  # fmt: skip
         self._terms = terms
         self._policy = terms.policy
         self._cut = terms.cut
         self._journal = journal
-        self._on_divergence = on_divergence
+        self._on_end = on_end
         self._pins = envelope.pins
         self._matcher = Matcher(envelope.crossings, terms.policy)
         self._models = FrozenModels(envelope.crossings)
@@ -142,7 +147,7 @@ class Replay:
 
     def _tool(self, call: Call, effect: Effect, boundary: BoundaryState) -> Answer:
         self._history.begin(call.scope, call.group)
-        asked = self._terms.pseudonymise(call.name, call.seen) if self._terms.pseudonymise else call.seen
+        asked = self._pseudonymised(call)
         called = self._policy.key(call.name, asked, call.declared.schema if call.declared else None)
         crossing = Crossing(
             seq=call.seq, kind=call.kind, name=call.name, scope=call.scope, group=call.group, effect=effect, key=called,
@@ -156,6 +161,16 @@ class Replay:
         if effect is Effect.WRITE:
             self._take_effect(crossing, outcome)
         return self._answer(call, crossing, boundary, outcome)
+
+    def _pseudonymised(self, call: Call) -> Any:
+        """The live arguments as the recording would hold them. Without the key the raw value is neither matched nor stored: the run ends."""
+        if self._terms.pseudonymise is None:
+            return call.seen
+        try:
+            return self._terms.pseudonymise(call.name, call.seen)
+        except TwiceshyError as fault:
+            self._journal.fault(str(fault))
+            self._on_end(None)
 
     def _tool_outcome(self, call: Call, crossing: Crossing, effect: Effect, boundary: BoundaryState) -> _Outcome:
         if call.blocked_by is not None:
@@ -338,7 +353,7 @@ class Replay:
             asked=crossing.seen, nearest=list(near),
         )  # fmt: skip
         self._journal.diverged(divergence)
-        self._on_divergence(divergence)
+        self._on_end(divergence)
 
 
 def _side_unknown(call: Call, recorded: Crossing) -> bool:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from twiceshy.casefile import Judge, LoadedCase
     from twiceshy.exchange import Message
     from twiceshy.policy import ToolsPolicy
+    from twiceshy.redaction import Policy as RedactionPolicy
     from twiceshy.sealing import Targets
     from twiceshy.transcript import Crash, Transcript
 
@@ -50,7 +51,10 @@ class CandidateSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """One trial to run: a case, a judging mode, the tools' policy, breaks, and the trial's number from 0."""
+    """One trial to run: a case, a judging mode, the tools' policy, breaks, and the trial's number from 0.
+
+    redaction, key: how the case was redacted, and the key (bytes) where it is at hand.
+    """
 
     loaded: LoadedCase
     judge: Judge
@@ -58,6 +62,8 @@ class Task:
     number: int = 0
     breaks: Sequence[str] = ()
     limits: Limits = field(default_factory=Limits)
+    redaction: RedactionPolicy | None = None
+    key: bytes | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,6 +239,8 @@ def _trial(task: Task) -> Trial:
         breaks=list(task.breaks),
         limits=task.limits,
         seed=task.loaded.case.id,
+        redaction=task.redaction if task.loaded.envelope.redaction else None,
+        key=task.key.hex() if task.key else None,
     )
 
 

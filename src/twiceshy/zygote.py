@@ -8,7 +8,7 @@ import signal
 import socket
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
 
@@ -19,10 +19,13 @@ from twiceshy.errors import CandidateError, TwiceshyError
 from twiceshy.exchange import Channel, Over, Ready, Refused, Start, Trial
 from twiceshy.journal import Journal
 from twiceshy.recording import run
+from twiceshy.redaction import Keyring, Redactor
 from twiceshy.replaying import Replay, Terms
 from twiceshy.sealing import WEAK, CanaryReport, Seal, canary, impose, seal
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from twiceshy.candidates import Candidate, Factory
     from twiceshy.envelope import Envelope
     from twiceshy.transcript import Diverged
@@ -100,7 +103,7 @@ def _play(channel: Channel, factory: Factory, envelope: Envelope, trial: Trial) 
         clock = frozen.FrozenClock(pinned.instant_ns, pinned.tz) if pinned else frozen.FrozenClock(_NO_CLOCK_NS, "UTC")
         frozen.install(clock, frozen.Draws(trial.seed.encode(), trial.number))
         journal = Journal(lambda line: channel.send(exchange.LINE, line))
-        replay = Replay(envelope, _terms(trial), journal, clock=clock, on_divergence=_end)
+        replay = Replay(envelope, _terms(trial, envelope), journal, clock=clock, on_end=_end)
         boundary = BreakingBoundary(
             replay,
             [breaking.parse(text) for text in trial.breaks],
@@ -109,18 +112,34 @@ def _play(channel: Channel, factory: Factory, envelope: Envelope, trial: Trial) 
         agent = factory(boundary)
         boundary.strip()
         journal.ended(run(agent, envelope.input.user))
+    except TwiceshyError as fault:
+        channel.send(exchange.LINE, b"F\t" + msgspec.json.encode(str(fault)))
+        os._exit(0)
     except BaseException:  # noqa: BLE001 - whatever it is, this process is over; without an end marker it counts as a crash
         os._exit(1)
     os._exit(0)
 
 
-def _terms(trial: Trial) -> Terms:
+def _terms(trial: Trial, envelope: Envelope) -> Terms:
     cut = CutPoint(mode=trial.mode, live=frozenset(trial.live), after=trial.after, freeze=frozenset(trial.freeze))
     seed = f"{trial.seed}/{trial.number}".encode()
-    return Terms(policy=trial.policy, cut=cut, declared=trial.declared, seed=seed)
+    return Terms(
+        policy=trial.policy, cut=cut, declared=trial.declared, seed=seed, pseudonymise=_pseudonymise(trial, envelope)
+    )
 
 
-def _end(_: Diverged) -> NoReturn:
+def _pseudonymise(trial: Trial, envelope: Envelope) -> Callable[[str, Any], Any] | None:
+    """How live arguments are redacted as the recording was; None for a record that was never redacted. Raises KeyMismatch."""
+    stamp = envelope.redaction
+    if trial.redaction is None or stamp is None:
+        return None
+    keys = {trial.redaction.key_id: bytes.fromhex(trial.key)} if trial.key else {}
+    redactor = Redactor(trial.redaction, Keyring(keys), stamp.pseudonyms)
+    redactor.check(stamp)
+    return redactor.redact_arguments
+
+
+def _end(_: Diverged | None) -> NoReturn:
     os._exit(0)
 
 

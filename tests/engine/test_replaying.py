@@ -352,7 +352,9 @@ def test_a_result_that_breaks_the_new_schema_diverges() -> None:
 def test_a_live_write_is_refused() -> None:
     with pytest.raises(LiveWrite, match="no replay executes a write"):
         CutPoint(live=frozenset({"tool:pay"})).refuse_live_writes(POLICY)
-    CutPoint(live=frozenset({"tool:find", "tool:add", "model:planner"})).refuse_live_writes(POLICY)
+    with pytest.raises(LiveWrite):
+        CutPoint(live=frozenset({"tool:*"})).refuse_live_writes(POLICY)
+    CutPoint(live=frozenset({"tool:find", "tool:add", "model:*"})).refuse_live_writes(POLICY)
     assert a_policy().effect("unlisted") is Effect.WRITE
 
 

@@ -74,8 +74,9 @@ def test_outputs_are_served_by_request_before_order() -> None:
     assert told.disposition.output == ["step 2", "step 1"]
 
 
-def test_a_live_model_runs_the_candidates_code() -> None:
-    told = replay(record(), cut=CutPoint(mode=Mode.CUT_POINT, live=frozenset({"model:planner"})))
+@pytest.mark.parametrize("name", ["model:planner", "model:*"])
+def test_a_live_model_runs_the_candidates_code(name: str) -> None:
+    told = replay(record(), cut=CutPoint(mode=Mode.CUT_POINT, live=frozenset({name})))
     assert [p.boundary for p in told.played if p.crossing.name == "planner"] == [BoundaryState.LIVE] * 2
 
 

@@ -49,7 +49,9 @@ REFUSED = (
 
 def of(*transcripts: Transcript, cut: CutPoint = FULL, candidacy: Candidacy | None = None, more: Any = ()) -> Result:
     trials = [Trial(transcript, GRADER.trial(transcript, cut)) for transcript in transcripts]
-    return case_result(GRADER, [mode_run(cut, trials), *more], candidacy=candidacy, isolation="sealed", duration_ms=12)
+    return case_result(
+        GRADER, [mode_run(cut, trials), *more], candidacy=candidacy, isolation="hermetic", duration_ms=12
+    )
 
 
 def test_result_names_what_people_need() -> None:
@@ -96,7 +98,7 @@ def test_quoting_detail_is_left_out() -> None:
 
 def test_decided_pass_keeps_its_divergence() -> None:
     trial = a_trial(Outcome.PASSED, decided=True, divergence=a_divergence(), open=["no-large-refund"])
-    result = case_result(GRADER, [mode_run(FULL, [trial])], isolation="sealed")
+    result = case_result(GRADER, [mode_run(FULL, [trial])], isolation="hermetic")
     assert (result.outcome, result.decided, result.open) == (Outcome.PASSED, True, ["no-large-refund"])
 
 
@@ -132,13 +134,13 @@ def test_open_must_happen_is_a_violation() -> None:
     transcript = a_transcript(a_played(1), *REFUSED)
     grader = case_grader(LOADED, some_invariants(NO_LARGE, told), POLICY)
     verdict = grader.trial(transcript, FULL)
-    result = case_result(grader, [mode_run(FULL, [Trial(transcript, verdict)])], isolation="sealed")
+    result = case_result(grader, [mode_run(FULL, [Trial(transcript, verdict)])], isolation="hermetic")
     assert broken(verdict) == ["told"]
     assert [(violation.assertion_id, violation.place) for violation in result.violations] == [("told", None)]
 
 
 def test_error_result_has_no_modes() -> None:
-    result = error_result(LOADED, "unreadable", mode="full", isolation="sealed")
+    result = error_result(LOADED, "unreadable", mode="full", isolation="hermetic")
     assert (result.outcome, result.error, result.modes) == (Outcome.ERROR, "unreadable", [])
 
 

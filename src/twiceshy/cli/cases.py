@@ -1,0 +1,79 @@
+"""`twiceshy case`: list, show and validate the catalog."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from twiceshy.cli.options import CasesOption, configured, keyring, one_case
+from twiceshy.errors import InputError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from twiceshy.casefile import LoadedCase
+
+case_app = typer.Typer(help="Inspect and check the cases of the catalog.", no_args_is_help=True, rich_markup_mode=None)
+
+
+@case_app.command("ls")
+def ls(cases: CasesOption = None) -> None:
+    """One line a case: id, kind, severity, layer, judging modes, signature."""
+    for loaded in _loaded(cases):
+        case = loaded.case
+        modes = " + ".join(judge.cut.label for judge in case.judges())
+        typer.echo(
+            f"{case.id:<34} {case.kind:<8} {case.severity:<8} {case.layer.name:<17} {modes:<28} {case.signature or '-'}"
+        )
+
+
+@case_app.command("show")
+def show(
+    case: Annotated[str, typer.Argument(help="Its id, signature or path.", show_default=False)],
+    cases: CasesOption = None,
+) -> None:
+    """The case as it is reviewed, then a line for each recorded crossing."""
+    from twiceshy import casefile
+
+    loaded = one_case(case, _loaded(cases))
+    typer.echo(casefile.case_text(loaded.case), nl=False)
+    typer.echo(f"# {loaded.path / 'envelope.jsonl'}: {len(loaded.envelope.crossings)} crossings")
+    for crossing in loaded.envelope.crossings:
+        effect = f" {crossing.effect}" if crossing.effect else ""
+        typer.echo(f"# {crossing.place:<6} {crossing.kind}:{crossing.name}{effect}")
+
+
+@case_app.command("validate")
+def validate(cases: CasesOption = None) -> None:
+    """Check every case with the policies and invariants of its workflow; every fault is told, and any ends with 2."""
+    from twiceshy import casefile
+
+    config = configured()
+    root = cases or config.path("cases")
+    if not root.is_dir():
+        raise InputError.missing(root, what="folder of cases")
+    found = list(casefile.find(root))
+    faults = [fault for path in found if (fault := _fault(path, config.path("policies"))) is not None]
+    for fault in faults:
+        typer.echo(fault, err=True)
+    typer.echo(f"{len(found) - len(faults)} of {len(found)} cases are valid")
+    raise typer.Exit(2 if faults else 0)
+
+
+def _fault(path: Path, policies: Path) -> str | None:
+    from twiceshy import casefile, judging
+
+    try:
+        loaded = casefile.load(path)
+        rules = judging.rules_of(policies, loaded.case.workflow, keyring())
+        judging.graders([loaded], rules, judging.Terms())
+    except InputError as fault:
+        return str(fault)
+    return None
+
+
+def _loaded(cases: Path | None) -> list[LoadedCase]:
+    from twiceshy import judging
+
+    return judging.load_cases(cases or configured().path("cases"))

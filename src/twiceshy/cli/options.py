@@ -1,0 +1,130 @@
+"""Options that several verbs share, each with its one help text, and what they are read into."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from twiceshy import configuration
+from twiceshy.errors import CaseError, ConfigurationError, nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from twiceshy.casefile import Judge, LoadedCase
+    from twiceshy.configuration import Configuration
+    from twiceshy.redaction import Keyring
+    from twiceshy.running import CandidateSpec
+
+CandidateOption = Annotated[
+    str,
+    typer.Option("--candidate", "-c", help="A name from twiceshy.toml, or package.module:factory.", show_default=False),
+]
+ModeOption = Annotated[
+    str, typer.Option("--mode", "-m", help="auto (each case's own judging modes), full or cut-point.")
+]
+LiveOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--live", help="cut-point: a boundary that runs live, as kind:name. Never a write.", show_default=False
+    ),
+]
+AfterOption = Annotated[
+    int | None,
+    typer.Option(
+        "--after",
+        min=0,
+        help="cut-point: steps 1 to N come from the record, hooks and guards included.",
+        show_default=False,
+    ),
+]
+FreezeOption = Annotated[
+    list[str] | None, typer.Option("--freeze", help="cut-point: a boundary that is frozen besides.", show_default=False)
+]
+CasesOption = Annotated[
+    Path | None, typer.Option("--cases", help="The folder of cases.", show_default="from twiceshy.toml")
+]
+TrialsOption = Annotated[int | None, typer.Option("--trials", min=1, help="Trials a case and mode.", show_default="2")]
+WorkersOption = Annotated[
+    int | None, typer.Option("--workers", "-j", min=1, help="Candidate processes at a time.", show_default="1")
+]
+TimeoutOption = Annotated[
+    float | None,
+    typer.Option("--timeout-case", min=0.1, help="Seconds of wall clock a trial may take.", show_default="60"),
+]
+WeakOption = Annotated[
+    bool,
+    typer.Option(
+        "--allow-weak-isolation",
+        help="Run without namespaces where they cannot be had. Labelled; the gate never accepts it.",
+    ),
+]
+
+
+def configured() -> Configuration:
+    """The configuration of the working folder and the environment."""
+    return configuration.load(Path(), os.environ)
+
+
+def keyring() -> Keyring:
+    """The redaction keys of the environment."""
+    from twiceshy.redaction import Keyring
+
+    return Keyring.of(os.environ)
+
+
+def candidate_spec(text: str, config: Configuration) -> CandidateSpec:
+    """The candidate by its name in twiceshy.toml, or by module:factory with the settings of no name."""
+    from twiceshy.running import CandidateSpec
+
+    named = config.settings.candidate
+    if ":" in text:
+        return CandidateSpec(factory=text, path=[config.root])
+    if text not in named:
+        raise ConfigurationError(
+            f"candidate {text!r} is not in twiceshy.toml; write package.module:factory, or a name. {nearest(text, named)}"
+        )
+    held = named[text]
+    python = sys.executable if held.python is None else str(config.root / held.python)
+    return CandidateSpec(
+        factory=held.factory, path=[config.root / part for part in held.path], python=python, allow_env=held.allow_env
+    )
+
+
+def judges(mode: str, live: Sequence[str] | None, after: int | None, freeze: Sequence[str] | None) -> list[Judge]:
+    """The one judging mode that the options name; none for `auto`. Raises ConfigurationError where they contradict each other."""
+    from twiceshy.casefile import Judge
+    from twiceshy.outcome import Mode
+
+    varied = bool(live or freeze) or after is not None
+    if mode == "auto":
+        return (
+            [Judge(mode=Mode.CUT_POINT, live=list(live or ()), after=after, freeze=list(freeze or ()))]
+            if varied
+            else []
+        )
+    if mode not in (Mode.FULL, Mode.CUT_POINT):
+        raise ConfigurationError(f"--mode {mode!r}: write auto, full or cut-point.")
+    if mode == Mode.FULL and varied:
+        raise ConfigurationError("--mode full takes no --live, --after or --freeze; those make it a cut-point.")
+    made = Judge(mode=Mode(mode), live=list(live or ()), after=after, freeze=list(freeze or ()))
+    _ = made.cut  # refuses a name that is no boundary
+    return [made]
+
+
+def one_case(name: str, cases: Sequence[LoadedCase]) -> LoadedCase:
+    """The case with this id, signature or path. Raises CaseError with the nearest name; a signature resolves to its case."""
+    for loaded in cases:
+        if name in (
+            loaded.case.id,
+            loaded.case.signature,
+            loaded.case.signature_id,
+            str(loaded.path),
+            loaded.path.name,
+        ):
+            return loaded
+    raise CaseError(f"there is no case {name!r}. {nearest(name, [loaded.case.id for loaded in cases])}")

@@ -1,0 +1,129 @@
+"""`twiceshy replay` and `twiceshy break`: one case, looked at closely."""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from twiceshy.cli.options import (
+    AfterOption,
+    CandidateOption,
+    CasesOption,
+    FreezeOption,
+    LiveOption,
+    ModeOption,
+    WeakOption,
+    candidate_spec,
+    configured,
+    judges,
+    keyring,
+    one_case,
+)
+from twiceshy.errors import InputError
+from twiceshy.outcome import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from twiceshy.casefile import LoadedCase
+    from twiceshy.judging import Rules
+    from twiceshy.running import Session
+
+CaseName = Annotated[str, typer.Argument(help="A case: its id, its signature or its path.", show_default=False)]
+Verbose = Annotated[
+    bool,
+    typer.Option("--verbose", "-v", help="Every step, recorded beside replayed, with both sides of the middleware."),
+]
+Payloads = Annotated[
+    bool, typer.Option("--show-payloads/--hide-payloads", help="Print the (redacted) values that differ.")
+]
+CODES = {Outcome.PASSED: 0, Outcome.FAILED: 1, Outcome.DIVERGED: 3, Outcome.ERROR: 4}
+
+
+def replay(
+    case: CaseName,
+    candidate: CandidateOption,
+    mode: ModeOption = "auto",
+    live: LiveOption = None,
+    after: AfterOption = None,
+    freeze: FreezeOption = None,
+    verbose: Verbose = False,
+    show_payloads: Payloads = True,
+    cases: CasesOption = None,
+    allow_weak_isolation: WeakOption = False,
+) -> None:
+    """Replay one case against a candidate, one trial a judging mode, and show what happened step by step.
+
+    Exit codes: 0 passed, 1 FAILED, 3 diverged, 4 infrastructure.
+
+    Examples:
+      twiceshy replay refund-t-1042 -c examples.refund:buggy -v
+
+      twiceshy replay refund-t-1042 -c examples.refund:guarded --after 3 -v
+    """
+    from twiceshy.judging import Terms, graders, judge_case
+    from twiceshy.reporting import transcripttext
+    from twiceshy.results import Candidacy
+
+    with _opened(case, candidate, cases, weak=allow_weak_isolation) as (session, loaded, rules):
+        terms = Terms(judges=judges(mode, live, after, freeze), trials=1)
+        judged = judge_case(session, graders([loaded], rules, terms)[0], rules, terms, Candidacy())
+    for run in judged.modes:
+        typer.echo(f"{loaded.case.id} [{run.cut.label}]")
+        options = transcripttext.Options(whole=verbose, payloads=show_payloads)
+        typer.echo(transcripttext.render(loaded.envelope, run.deciding.transcript, run.verdict, options), nl=False)
+    raise typer.Exit(CODES[judged.result.outcome])
+
+
+def break_(
+    case: CaseName,
+    candidate: CandidateOption,
+    mode: ModeOption = "auto",
+    cases: CasesOption = None,
+    allow_weak_isolation: WeakOption = False,
+) -> None:
+    """Apply every break of a case to a candidate that passes it, and see that the case goes red.
+
+    Ends with 0 when every break was killed (FAILED on the case's own invariants), with 1 otherwise.
+
+    Example:
+      twiceshy break refund-t-1042 -c examples.refund:hook_fixed_and_guarded
+    """
+    from twiceshy.judging import Terms, break_case, graders
+
+    with _opened(case, candidate, cases, weak=allow_weak_isolation) as (session, loaded, rules):
+        if not loaded.case.breaks:
+            raise InputError(f"case {loaded.case.id!r} declares no breaks, so nothing shows that it can go red.")
+        terms = Terms(judges=judges(mode, None, None, None))
+        runs = break_case(session, graders([loaded], rules, terms)[0], rules, terms)
+    for run in runs:
+        typer.echo(f"{run.state:<13} {run.text}  [{run.mode}]  {', '.join(run.violated)}".rstrip())
+    killed = {run.text for run in runs if run.state == "killed"}
+    typer.echo(f"{len(killed)} of {len(loaded.case.breaks)} breaks killed")
+    raise typer.Exit(0 if killed == set(loaded.case.breaks) else 1)
+
+
+@contextmanager
+def _opened(
+    name: str, candidate: str, cases: Path | None, *, weak: bool
+) -> Iterator[tuple[Session, LoadedCase, Rules]]:
+    """A session of the candidate with the case that was named and the rules of its workflow."""
+    from twiceshy import judging
+    from twiceshy.running import Session
+
+    config = configured()
+    root = cases or config.path("cases")
+    loaded = one_case(name, judging.load_cases(root))
+    rules = judging.rules_of(config.path("policies"), loaded.case.workflow, keyring())
+    with Session(
+        candidate_spec(candidate, config), env=os.environ, folder=config.root, cases=[root], weak=weak
+    ) as session:
+        if session.ready.workflow != loaded.case.workflow:
+            raise InputError(
+                f"candidate {candidate!r} is of workflow {session.ready.workflow!r}, the case of {loaded.case.workflow!r}."
+            )
+        yield session, loaded, rules

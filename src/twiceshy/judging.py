@@ -1,0 +1,235 @@
+"""Judging a candidate by the catalog: cases by judging modes by trials, sealed, graded, compared with the champion; and breaks, which must turn a case red.
+
+One session a worker; cases go to whichever worker is free; results come in the order of the cases, whatever finished first.
+"""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Literal
+
+from twiceshy import breaking, casefile, invariants, policy, redaction
+from twiceshy.champion import harness_state
+from twiceshy.errors import CaseError, InputError
+from twiceshy.exercise import changed_layers
+from twiceshy.grading import case_grader
+from twiceshy.outcome import Outcome
+from twiceshy.results import Candidacy, broken, case_result
+from twiceshy.running import Task
+from twiceshy.sealing import Limits
+from twiceshy.trials import Trial, mode_run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from twiceshy.casefile import Judge, LoadedCase
+    from twiceshy.champion import Champion
+    from twiceshy.envelope import Versions
+    from twiceshy.grading import CaseGrader, TrialVerdict
+    from twiceshy.invariants import Invariants
+    from twiceshy.policy import ToolsPolicy
+    from twiceshy.redaction import Keyring
+    from twiceshy.redaction import Policy as RedactionPolicy
+    from twiceshy.running import Session
+    from twiceshy.sessions import SessionPool
+    from twiceshy.trials import ModeRun
+    from twiceshy.verdict import Result
+
+    Heard = Callable[["Judged"], object]
+
+BreakState = Literal["killed", "survived", "inconclusive", "error"]
+SELECTORS = ("id", "signature", "tool", "layer", "kind", "severity")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """What holds in a workflow: its tools' policy, its invariants, and the digest of both that every pinned result is bound to.
+
+    redaction, key: how its cases were redacted, and the key where it is at hand; without it a candidate's raw argument ends in ERROR.
+    """
+
+    policy: ToolsPolicy
+    invariants: Invariants
+    harness: str
+    redaction: RedactionPolicy | None = None
+    key: bytes | None = field(default=None, repr=False)
+
+    def task(
+        self, loaded: LoadedCase, judge: Judge, terms: Terms, *, number: int = 0, breaks: Sequence[str] = ()
+    ) -> Task:
+        """One trial under these rules."""
+        return Task(
+            loaded=loaded, judge=judge, policy=self.policy, number=number, breaks=breaks, limits=terms.limits,
+            redaction=self.redaction, key=self.key,
+        )  # fmt: skip
+
+
+def rules_of(policies: Path, workflow: str, keyring: Keyring) -> Rules:
+    """The rules of a workflow from `policies/<workflow>/`. Raises InputError with file and line."""
+    folder = policies / workflow
+    tools = policy.load(folder / "tools.yaml")
+    stated = invariants.load(folder / "invariants.yaml")
+    written = folder / "redaction.yaml"
+    how = redaction.load(written) if written.exists() else None
+    key = keyring.key(how.key_id) if how is not None and how.key_id in keyring else None
+    return Rules(policy=tools, invariants=stated, harness=harness_state(stated, tools), redaction=how, key=key)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """How a run is judged. judges: one judging mode for every case; none means each case's own (`auto`)."""
+
+    judges: Sequence[Judge] = ()
+    trials: int = 2
+    limits: Limits = field(default_factory=Limits)
+    accepted: Sequence[str] = ()
+
+    def judges_of(self, loaded: LoadedCase) -> Sequence[Judge]:
+        """The judging modes of a case under these terms."""
+        return self.judges or loaded.case.judges()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """A case with its result and the trials it rests on."""
+
+    loaded: LoadedCase
+    result: Result
+    modes: Sequence[ModeRun]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BreakRun:
+    """One break under one judging mode. killed: FAILED on the case's own ids; inconclusive: DIVERGED, or FAILED on others; error: it applied nowhere."""
+
+    case: str
+    text: str
+    mode: str
+    state: BreakState
+    violated: Sequence[str] = ()
+
+
+def load_cases(root: Path) -> list[LoadedCase]:
+    """Every case under a root, checked. Raises InputError for the first that cannot be used, CaseError where two share an id."""
+    if not root.is_dir():
+        raise InputError.missing(root, what="folder of cases")
+    loaded = [casefile.load(path) for path in casefile.find(root)]
+    seen: dict[str, LoadedCase] = {}
+    for case in loaded:
+        other = seen.setdefault(case.case.id, case)
+        if other is not case:
+            raise CaseError.at(case.path, f"the id {case.case.id!r} is that of {other.path} too.")
+    return loaded
+
+
+def selected(cases: Sequence[LoadedCase], wanted: str) -> list[LoadedCase]:
+    """The cases that fit every `key:glob` of a comma-separated list. Keys: id, signature, tool, layer, kind, severity. Raises InputError for another key."""
+    pairs = [part.strip().partition(":") for part in wanted.split(",") if part.strip()]
+    for key, colon, _ in pairs:
+        if not colon or key not in SELECTORS:
+            raise InputError(f"--select {wanted!r}: write key:glob; keys are {', '.join(SELECTORS)}.")
+    return [case for case in cases if all(_fits(case, key, glob) for key, _, glob in pairs)]
+
+
+def candidacy(versions: Versions, pinned: Champion | None, accepted: Sequence[str]) -> Candidacy:
+    """What of a candidate changed against the champion; nothing is asked of it where there is no champion."""
+    return Candidacy(changed=changed_layers(versions, pinned.versions) if pinned else (), accepted=accepted)
+
+
+def graders(cases: Sequence[LoadedCase], rules: Rules, terms: Terms) -> list[CaseGrader]:
+    """A grader a case. Everything about a case that can be refused is refused here, before the first trial.
+
+    Raises CaseError for an invariant the workflow lacks or a break that is none, LiveWrite where a judging mode names a write live.
+    """
+    made = [case_grader(loaded, rules.invariants, rules.policy) for loaded in cases]
+    for loaded in cases:
+        for judge in terms.judges_of(loaded):
+            judge.cut.refuse_live_writes(rules.policy)
+        for text in loaded.case.breaks:
+            breaking.parse(text)
+    return made
+
+
+def judge_case(session: Session, grader: CaseGrader, rules: Rules, terms: Terms, against: Candidacy) -> Judged:
+    """One case by all its judging modes."""
+    start = time.monotonic()
+    modes = [_mode(session, grader, rules, terms, judge) for judge in terms.judges_of(grader.loaded)]
+    took = int((time.monotonic() - start) * 1000)
+    result = case_result(grader, modes, candidacy=against, isolation=session.ready.isolation.value, duration_ms=took)
+    return Judged(loaded=grader.loaded, result=result, modes=modes)
+
+
+def judge_cases(
+    pool: SessionPool,
+    docket: Sequence[CaseGrader],
+    rules: Rules,
+    terms: Terms,
+    against: Candidacy,
+    *,
+    heard: Heard | None = None,
+) -> list[Judged]:
+    """Every case, in the order given, over the sessions of a pool. heard: told of each case as it is done, in whatever order that is."""
+
+    def one(grader: CaseGrader) -> Judged:
+        with pool.lent() as session:
+            judged = judge_case(session, grader, rules, terms, against)
+        if heard is not None:
+            heard(judged)
+        return judged
+
+    with ThreadPoolExecutor(pool.size) as threads:
+        return list(threads.map(one, docket))
+
+
+def break_case(session: Session, grader: CaseGrader, rules: Rules, terms: Terms) -> list[BreakRun]:
+    """Every break of a case under every judging mode, one trial each: the gate must be able to go red."""
+    judges = terms.judges_of(grader.loaded)
+    return [
+        _break(session, grader, rules, terms, judge, text) for text in grader.loaded.case.breaks for judge in judges
+    ]
+
+
+def _mode(session: Session, grader: CaseGrader, rules: Rules, terms: Terms, judge: Judge) -> ModeRun:
+    cut = judge.cut
+    trials = []
+    for number in range(terms.trials):
+        played = session.play(rules.task(grader.loaded, judge, terms, number=number))
+        trials.append(Trial(played.transcript, grader.trial(played.transcript, cut)))
+    return mode_run(cut, trials)
+
+
+def _break(session: Session, grader: CaseGrader, rules: Rules, terms: Terms, judge: Judge, text: str) -> BreakRun:
+    played = session.play(rules.task(grader.loaded, judge, terms, breaks=[text]))
+    verdict = grader.trial(played.transcript, judge.cut)
+    violated = broken(verdict)
+    return BreakRun(
+        case=grader.loaded.case.id, text=text, mode=judge.cut.label, violated=violated,
+        state=_state(grader.loaded, verdict, applied=text in played.applied),
+    )  # fmt: skip
+
+
+def _state(loaded: LoadedCase, verdict: TrialVerdict, *, applied: bool) -> BreakState:
+    """Killed = FAILED on the case's own invariant ids; a break that changed nothing proves nothing (semantics.md §8.1)."""
+    if not applied or verdict.outcome is Outcome.ERROR:
+        return "error"
+    if verdict.outcome is Outcome.PASSED:
+        return "survived"
+    own = {*loaded.case.invariants, *loaded.case.decided_by}
+    return "killed" if verdict.outcome is Outcome.FAILED and own & set(broken(verdict)) else "inconclusive"
+
+
+def _fits(loaded: LoadedCase, key: str, glob: str) -> bool:
+    case = loaded.case
+    held = {
+        "layer": case.layer.name,
+        "id": case.id,
+        "signature": case.signature,
+        "tool": case.tool,
+        "kind": case.kind,
+        "severity": case.severity,
+    }
+    return fnmatchcase(str(held[key] or ""), glob)

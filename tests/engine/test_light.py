@@ -1,0 +1,45 @@
+import subprocess
+import sys
+
+import pytest
+
+import twiceshy
+
+HEAVY = (
+    "prefect",
+    "polars",
+    "duckdb",
+    "pandera",
+    "great_expectations",
+    "cel",
+    "jsonschema",
+    "time_machine",
+    "yaml",
+    "phonenumbers",
+)
+
+
+def loaded(code: str) -> set[str]:
+    """The top-level modules that are loaded after this code has run in a process of its own."""
+    told = subprocess.run(
+        [sys.executable, "-c", f"import sys\n{code}\nprint(*{{name.split('.')[0] for name in sys.modules}}, file=sys.stderr)"],
+        capture_output=True, text=True, check=True, env={"PYTHONPATH": "src"},
+    )  # fmt: skip
+    return set(told.stderr.split())
+
+
+def test_the_engine_imports_light() -> None:
+    assert not loaded("import twiceshy") & {*HEAVY, "typer", "asyncio.events"}
+
+
+@pytest.mark.parametrize("words", [["--help"], ["gate", "--help"], ["case", "--help"]])
+def test_help_imports_nothing_heavy(words: list[str]) -> None:
+    code = f"sys.argv = ['twiceshy', *{words}]\nfrom twiceshy.cli import main\ntry: main()\nexcept SystemExit: pass"
+    assert not loaded(code) & set(HEAVY)
+
+
+def test_all_names_what_is_exported() -> None:
+    public = {name for name in vars(twiceshy) if not name.startswith("_")} - {
+        name.removeprefix("twiceshy.") for name in sys.modules if name.startswith("twiceshy.")
+    }
+    assert public == set(twiceshy.__all__)

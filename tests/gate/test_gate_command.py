@@ -1,0 +1,158 @@
+import json
+import shutil
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from agents import REFUND, SIGNATURE, THURSDAY, save_catalog, twiceshy
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def cases(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_catalog(tmp_path_factory.mktemp("catalog") / "cases")
+
+
+@pytest.mark.parametrize(
+    ("candidate", "code", "phrases"),
+    [
+        ("examples.refund:buggy", 1, [f"FAILED {SIGNATURE}", f"trace={REFUND}", "assertion=refund-over-limit-missing-approval", "at=#4 issue_refund[intercepted]"]),
+        ("examples.refund:hook_fixed", 1, ["FAILED"]),
+        ("examples.refund:hook_fixed_and_guarded", 0, ["exit 0: passed"]),
+        ("examples.refund:approval_removed", 1, ["assertion=refund-over-limit-missing-approval"]),
+        ("examples.refund:apologises_only", 3, [f"DIVERGED {SIGNATURE}", "divergence=opportunity_not_reached"]),
+        ("examples.scheduling:buggy", 1, ["assertion=confirmation-before-reschedule", f"trace={THURSDAY}"]),
+        ("examples.scheduling:confirms_first", 1, ["FAILED"]),
+        ("examples.scheduling:fixed", 3, ["divergence=args_mismatch at=#5 list_open_slots", "other arguments: day"]),
+    ],
+)  # fmt: skip
+def test_each_version_gets_its_verdict(cases: Path, candidate: str, code: int, phrases: list[str]) -> None:
+    ran = twiceshy("gate", "--candidate", candidate, "--cases", cases)
+    assert ran.code == code, ran
+    assert [phrase for phrase in phrases if phrase not in ran.out] == []
+    assert ("FAILED" in ran.out) == (code == 1)
+
+
+def test_every_form_tells_the_same(cases: Path, tmp_path: Path) -> None:
+    files = {name: tmp_path / name for name in ("junit", "json", "summary")}
+    options = [word for name, path in files.items() for word in (f"--{name}", path)]
+    ran = twiceshy("gate", "-c", "examples.refund:buggy", "--cases", cases, "--exit-zero", *options)
+    assert ran.code == 0
+    verdict = json.loads(files["json"].read_text())
+    assert (verdict["summary"]["exit_code"], verdict["summary"]["verdict"]) == (1, "failed")
+    suite = ET.fromstring(files["junit"].read_text())  # noqa: S314 - our own output
+    assert len(list(suite.iter("failure"))) == 1
+    assert SIGNATURE.split("@")[0] in files["summary"].read_text()
+
+
+def test_stdout_carries_only_what_was_asked(cases: Path) -> None:
+    ran = twiceshy("gate", "-c", "examples.refund:buggy", "--cases", cases, "--json", "-")
+    assert json.loads(ran.out)["run"]["workflow"] == "refund"
+    assert "FAILED" in ran.err
+
+
+def test_a_named_champion_makes_a_regression(cases: Path, tmp_path: Path) -> None:
+    env = {"TWICESHY_PATHS__CASES": str(cases), "TWICESHY_PATHS__CHAMPION": str(tmp_path)}
+    assert twiceshy("champion", "pin", "-c", "examples.refund:hook_fixed_and_guarded", env=env).code == 0
+    shown = twiceshy("champion", "show", "refund", env=env)
+    assert "passed    refund-t-1042" in shown.out
+    ran = twiceshy("gate", "-c", "examples.refund:approval_removed", env=env)
+    assert (ran.code, "change=regressed" in ran.out) == (1, True)
+    lost = twiceshy("gate", "-c", "examples.refund:apologises_only", "--max-diverged", "100%", env=env)
+    assert lost.code == 3
+    assert "passed on the champion and diverged now" in lost.out
+
+
+def test_a_cut_point_runs_the_guard_live(cases: Path) -> None:
+    ran = twiceshy("replay", "refund-t-1042", "-c", "examples.refund:guarded", "--after", "3", "-v", "--cases", cases)
+    assert ran.code == 0
+    assert "#4.1 guard refund-approval [live]" in ran.out
+    assert "#2 tool get_order [frozen]" in ran.out
+    assert twiceshy("replay", SIGNATURE, "-c", "examples.refund:hook_fixed", "--cases", cases).code == 1
+
+
+def test_a_break_turns_the_case_red(cases: Path) -> None:
+    ran = twiceshy("break", "refund-t-1042", "-c", "examples.refund:hook_fixed_and_guarded", "--cases", cases)
+    assert (ran.code, "1 of 1 breaks killed" in ran.out) == (0, True)
+    unbroken = twiceshy("break", "refund-t-1042", "-c", "examples.refund:apologises_only", "--cases", cases)
+    assert (unbroken.code, "error" in unbroken.out) == (1, True)
+
+
+def test_weak_isolation_is_never_accepted(cases: Path) -> None:
+    ran = twiceshy("gate", "-c", "examples.refund:hook_fixed_and_guarded", "--cases", cases, "--allow-weak-isolation")
+    assert (ran.code, "no gate accepts" in ran.out) == (4, True)
+
+
+def test_nothing_selected_is_never_green(cases: Path) -> None:
+    ran = twiceshy("gate", "-c", "examples.refund:hook_fixed_and_guarded", "--cases", cases, "--select", "tool:none")
+    assert ran.code == 5
+
+
+def damaged(cases: Path, folder: Path, file: str, old: str, new: str) -> Path:
+    root = folder / "cases"
+    shutil.copytree(cases, root)
+    path = root / "refund" / "refund-t-1042" / file
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+    return root
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "phrase"),
+    [
+        ("envelope.jsonl", "twiceshy/envelope/1", "twiceshy/envelope/7", "format 'twiceshy/envelope/7' is not"),
+        ("envelope.jsonl", "A184", "A185", "digest"),
+        ("case.yaml", "severity: high", "severity: dire", "case.yaml:"),
+        ("case.yaml", "- guard-refused-refund", "- guard-refused-refnd", "Did you mean 'guard-refused-refund'"),
+        ("envelope.jsonl", '{"seq":4', '{"seq":4,,', "envelope.jsonl:"),
+    ],
+)  # fmt: skip
+def test_a_damaged_case_is_one_clear_line(
+    cases: Path, tmp_path: Path, file: str, old: str, new: str, phrase: str
+) -> None:
+    root = damaged(cases, tmp_path, file, old, new)
+    ran = twiceshy("gate", "-c", "examples.refund:buggy", "--cases", root)
+    assert (ran.code, ran.out) == (2, ""), ran
+    assert phrase in ran.err
+    assert len(ran.err.splitlines()) == 1
+    assert twiceshy("case", "validate", "--cases", root).code == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "phrase"),
+    [
+        (["-c", "examples.refund:bugy"], "Did you mean 'buggy'"),
+        (["-c", "nowhere:build"], "No module named 'nowhere'"),
+        (["-c", "refnd"], "not in twiceshy.toml"),
+        (["-c", "examples.refund:buggy", "--live", "tool:issue_refund"], "no replay executes a write"),
+        (["-c", "examples.refund:buggy", "--mode", "stub"], "write auto, full or cut-point"),
+        (["-c", "examples.refund:buggy", "--max-diverged", "few"], "neither a number nor a percentage"),
+        (["-c", "examples.refund:buggy", "--select", "tol:x"], "keys are id"),
+        (["-c", "examples.refund:buggy", "--champion", "missing.json"], "missing.json"),
+    ],
+)
+def test_bad_usage_is_one_clear_line(cases: Path, words: list[str], phrase: str) -> None:
+    ran = twiceshy("gate", *words, "--cases", cases)
+    assert (ran.code, ran.out) == (2, ""), ran
+    assert phrase in ran.err
+    assert len(ran.err.splitlines()) == 1
+
+
+def test_a_wrong_condition_names_file_and_line(cases: Path, tmp_path: Path) -> None:
+    policies = tmp_path / "policies"
+    shutil.copytree("data/policies", policies)
+    path = policies / "refund" / "invariants.yaml"
+    path.write_text(path.read_text().replace("args.amount_gbp > result", "args.amount_gbp >> result"))
+    ran = twiceshy(
+        "gate", "-c", "examples.refund:buggy", "--cases", cases, env={"TWICESHY_PATHS__POLICIES": str(policies)}
+    )
+    assert ran.code == 2
+    assert "invariants.yaml:" in ran.err
+
+
+def test_a_missing_folder_of_cases_is_named(tmp_path: Path) -> None:
+    ran = twiceshy("gate", "-c", "examples.refund:buggy", "--cases", tmp_path / "none")
+    assert (ran.code, "no such folder of cases" in ran.err) == (2, True)
