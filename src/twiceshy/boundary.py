@@ -14,24 +14,23 @@ Functions may be plain or `async`; the wrapper that comes back is of the same so
 
 from __future__ import annotations
 
-import asyncio
 import copy
-import inspect
 import random
 import time
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+import msgspec
 from msgspec import UNSET, UnsetType
 
 from twiceshy.envelope import Effect, Kind
 from twiceshy.stepping import Numbering, drive, drive_async
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping, Sequence
+    from collections.abc import Generator, Sequence
 
     Steps = Generator[Callable[[], Any], Any, Any]
 
@@ -45,8 +44,7 @@ class Blocked(Exception):
         self.reason = reason
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class Call(msgspec.Struct, frozen=True, kw_only=True):
     """One passage asked for. `seen` is what the boundary gets; `proposed` what the model or agent asked before the pre-hooks."""
 
     kind: Kind
@@ -66,8 +64,7 @@ class Call:
     """Where live hooks sit on this tool: `before`, `after`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Closing:
+class Closing(msgspec.Struct, frozen=True, kw_only=True):
     """What came of a passage: what the boundary returned, what went back, or the error that was raised."""
 
     raw: Any | UnsetType = UNSET
@@ -79,8 +76,7 @@ def _unheard(_: Closing) -> None:
     """Nobody listens to how this passage ends."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """What a backend says to a call: run it yourself (`live`), or take this value or this error.
 
     `shown`, when set, goes back in place of what the post-hooks would make: a crossing inside a frozen prefix.
@@ -101,8 +97,7 @@ class Backend(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Declared:
+class Declared(msgspec.Struct, frozen=True, kw_only=True):
     """A tool or model as the candidate's code declares it."""
 
     name: str
@@ -111,11 +106,10 @@ class Declared:
     schema: Mapping[str, Any] | None = None
     result_schema: Mapping[str, Any] | None = None
     prompt: str | None = None
-    defaults: Mapping[str, Any] = field(default_factory=dict)
+    defaults: Mapping[str, Any] = {}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Code:
+class Code(msgspec.Struct, frozen=True, kw_only=True):
     """A named piece of candidate code: a hook, a guard or a router, and where it sits (`before:TOOL`, `after:TOOL`)."""
 
     kind: Kind
@@ -195,6 +189,8 @@ class Boundary:
         """`sleep` for async agents."""
         answer = self._backend.cross(self._call(Kind.CLOCK, "sleep", self._inside(), seen=seconds))
         if answer.live:
+            import asyncio  # 100 ms, and only async agents sleep so
+
             await asyncio.sleep(seconds)
         answer.close(Closing(raw=None))
 
@@ -335,6 +331,8 @@ def _bound(fn: Callable[..., Any] | None, args: tuple[Any, ...], kwargs: dict[st
         return kwargs
     if fn is None:
         raise TypeError("a tool without a function takes keyword arguments only")
+    import inspect
+
     return dict(inspect.signature(fn).bind_partial(*args, **kwargs).arguments)
 
 
@@ -342,12 +340,16 @@ def _defaults(fn: Callable[..., Any] | None) -> dict[str, Any]:
     """The function's own defaults by parameter name: they are part of what the boundary gets."""
     if fn is None:
         return {}
+    import inspect
+
     parameters = inspect.signature(fn).parameters.items()
     return {name: parameter.default for name, parameter in parameters if parameter.default is not parameter.empty}
 
 
 def _wrapped(fn: Callable[..., Any] | None, steps: Callable[..., Steps]) -> Callable[..., Any]:
-    if fn is not None and inspect.iscoroutinefunction(fn):
+    from inspect import iscoroutinefunction
+
+    if fn is not None and iscoroutinefunction(fn):
 
         async def crossing_async(*args: Any, **kwargs: Any) -> Any:
             return await drive_async(steps(*args, **kwargs))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-import inspect
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from twiceshy.boundary import Answer, Boundary, Call
 from twiceshy.envelope import Kind, LayerVersion, Versions
@@ -14,7 +15,7 @@ from twiceshy.errors import CandidateError, nearest
 from twiceshy.identity import digest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     Agent = Callable[[Any], Any]
     Factory = Callable[[Boundary], Agent]
@@ -22,12 +23,11 @@ if TYPE_CHECKING:
 _MARK = "__twiceshy_candidate__"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
+class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     """What a factory says about itself: its workflow, versions of layers by name, and whether one warmed process may serve many trials."""
 
     workflow: str
-    versions: Mapping[str, str] = field(default_factory=dict)
+    versions: Mapping[str, str] = {}
     warm: bool = True
 
 
@@ -109,6 +109,8 @@ def _layer(name: str, content: Mapping[str, object]) -> LayerVersion:
 
 def _source(fn: Callable[..., Any] | None) -> str:
     """The source text of a function; of what cannot be read, a digest that never equals another."""
+    import inspect
+
     try:
         return inspect.getsource(inspect.unwrap(fn)) if fn is not None else ""
     except (OSError, TypeError):
