@@ -63,7 +63,7 @@ class Reads(NamedTuple):
 def trials(path: Path, tools: ToolsPolicy) -> dict[str, list[tuple[Crossing, ...]]]:
     """The tool crossings of every trial, by task."""
     by_task: dict[str, list[tuple[Crossing, ...]]] = defaultdict(list)
-    for raw in openai_chat.fetch(Window(paths=(path,))):
+    for raw in openai_chat.source.fetch(Window(paths=(path,))):
         mapped = openai_chat.spans(raw, harness_state="benchmark")
         spans = unredacted(mapped.spans.with_columns(workflow=pl.lit(tools.workflow)))
         made = normalize(spans, mapped.scores, policies={tools.workflow: tools}, harness_state="benchmark")

@@ -12,8 +12,8 @@ from tasks.normalize import blocks, grades
 from tasks.normalize.crossings import crossed
 from tasks.normalize.duplicates import distinct, shadow
 from tasks.normalize.flagging import flagged
-from tasks.normalize.tree import NUMBERED, SYNTHETIC, grown
-from tasks.sources.records import NORM_VERSION
+from tasks.normalize.tree import NUMBERED, grown
+from tasks.sources.records import NORM_VERSION, SYNTHETIC
 from twiceshy.identity import canonical, digest
 
 if TYPE_CHECKING:

@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tasks.sources.records import SYNTHETIC
 from twiceshy.envelope import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     Row = dict[str, Any]
-
-SYNTHETIC = "synthetic"
-"""The dialect of a root that normalize added."""
 
 NUMBERED = "twiceshy"
 """The dialect of our own recorder: it numbers its crossings, and says whether a run returned."""

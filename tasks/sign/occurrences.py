@@ -11,7 +11,7 @@ from tasks.sign.keys import Block, Facets, Key
 from tasks.sign.overrides import Overrides
 from tasks.sign.schema import NONE
 from tasks.sign.staging import Stage
-from tasks.sign.templates import identifiers, parameterise
+from tasks.sources.templates import identifiers, parameterise
 from twiceshy.envelope import Crossing, Kind
 from twiceshy.invariants import BUILT_IN
 from twiceshy.paths import leaves

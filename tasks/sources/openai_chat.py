@@ -15,7 +15,7 @@ import msgspec
 
 from tasks.sources import clock, faults, payloads
 from tasks.sources.records import Score, Side, Span
-from tasks.sources.source import Intake, Mapped, Raw, Window, files, lines
+from tasks.sources.source import FileSource, Intake, Mapped, Raw, lines
 from twiceshy.identity import canonical, digest
 
 if TYPE_CHECKING:
@@ -33,11 +33,6 @@ _FAMILY = re.compile(
     r"\b(?:gpt-[\w.]+|o\d(?:-\w+)?|claude-[\w.-]*\d[\w.]*|gemini-[\w.]+|llama-?[\w.]+|mistral-[\w.]+|qwen[\w.]*)",
     re.IGNORECASE,
 )
-
-
-def fetch(window: Window) -> Iterator[Raw]:
-    """The files of the window."""
-    return files(window)
 
 
 def spans(raw: Raw, *, harness_state: str) -> Mapped:
@@ -257,3 +252,6 @@ def _as_found(message: Any) -> str:
 def canonical_bytes(message: Any) -> bytes:
     """A message as JSON bytes, its names in the order in which they came."""
     return msgspec.json.encode(message)
+
+
+source = FileSource(NAME, spans)

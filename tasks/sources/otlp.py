@@ -57,7 +57,7 @@ from tasks.sources.otlp_requests import Found, Unreadable, found
 from tasks.sources.otlp_values import Values
 from tasks.sources.records import Score, Span
 from tasks.sources.schema import CONTEXT_KINDS, ORIGINS
-from tasks.sources.source import MAX_SPAN_BYTES, Intake, Mapped, Raw, Window, files
+from tasks.sources.source import MAX_SPAN_BYTES, FileSource, Intake, Mapped, Raw
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,11 +69,6 @@ CONTAINER = "otlp_json"
 EVALUATION = "gen_ai.evaluation.result"
 _DROPPED = ("droppedAttributesCount", "droppedEventsCount", "droppedLinksCount")
 _ERROR = 2
-
-
-def fetch(window: Window) -> Iterator[Raw]:
-    """The files of the window."""
-    return files(window)
 
 
 def spans(raw: Raw, *, harness_state: str) -> Mapped:
@@ -222,3 +217,6 @@ def _as_found(held: dict[str, Any]) -> str:
     """The raw attributes, events and links, unchanged."""
     kept = {name: held[name] for name in ("attributes", "events", "links") if held.get(name)}
     return msgspec.json.encode(kept).decode()
+
+
+source = FileSource(NAME, spans)

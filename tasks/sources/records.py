@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from tasks.contracts import Table
 
 NORM_VERSION = "n1"
+SYNTHETIC = "synthetic"
+"""The dialect of a root that normalize added: no source gave it."""
+
 SIDES = ("proposed", "seen", "raw", "shown")
 _VALUES = ("messages_in", "messages_out", "system_text", "tool_defs", "model_params", "usage", "versions")
 # What says how a span came to us and not what it says: the same span in another spelling is an exact duplicate.

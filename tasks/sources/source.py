@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import zlib
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 from tasks.sources.records import Score, Span, score_frame, span_frame, span_row
@@ -13,10 +14,10 @@ from twiceshy.errors import FormatError, InfrastructureError, InputError, Unreco
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     import polars as pl
 
+_SUFFIXES = frozenset({".json", ".jsonl", ".ndjson"})
 MAX_SPAN_BYTES = 16_000_000
 """A span that is larger is set aside as `too_large`."""
 
@@ -71,10 +72,21 @@ class Mapped(NamedTuple):
     spans_in: int
 
 
+class Mapper(Protocol):
+    """What makes spans of one container; pure."""
+
+    def __call__(self, raw: Raw, *, harness_state: str) -> Mapped:
+        """The canonical spans of one container."""
+        ...
+
+
 class Source(Protocol):
     """A trace format. Third parties register one under the entry-point group `twiceshy.sources`."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """As it is asked for, and as the rows say."""
+        ...
 
     def fetch(self, window: Window) -> Iterator[Raw]:
         """The containers of a window, to the end, in the order of their names. Raises InputError for what is missing, empty or damaged."""
@@ -132,13 +144,29 @@ class Intake:
         return Mapped(span_frame(self._rows), scores, self.rejected, self._read)
 
 
+@dataclass(frozen=True, slots=True)
+class FileSource:
+    """A source whose containers are files."""
+
+    name: str
+    mapper: Mapper
+
+    def fetch(self, window: Window) -> Iterator[Raw]:
+        """The files of the window."""
+        return files(window)
+
+    def spans(self, raw: Raw, *, harness_state: str) -> Mapped:
+        """The canonical spans of one file."""
+        return self.mapper(raw, harness_state=harness_state)
+
+
 def files(window: Window) -> Iterator[Raw]:
-    """Each file of the window, unpacked where it is gzip; a folder gives all files under it. Raises InputError, FormatError."""
+    """Each file of the window, unpacked where it is gzip; a folder gives the JSON files under it, by name. Raises InputError, FormatError."""
     for path in window.paths:
         if path.is_dir():
-            found = sorted(item for item in path.rglob("*") if item.is_file() and not item.name.startswith("."))
+            found = sorted(item for item in path.rglob("*") if item.is_file() and _is_json(item))
             if not found:
-                raise InputError.missing(path, what="file under this folder")
+                raise InputError.missing(path, what=f"{', '.join(sorted(_SUFFIXES))} file under this folder")
             yield from (_read(item, item.relative_to(path).as_posix()) for item in found)
         else:
             yield _read(path, path.name)
@@ -151,6 +179,10 @@ def lines(content: bytes) -> Iterator[tuple[int, int, bytes]]:
         if line.strip():
             yield number, offset, line
         offset += len(line) + 1
+
+
+def _is_json(path: Path) -> bool:
+    return Path(path.name.removesuffix(".gz")).suffix in _SUFFIXES and not path.name.startswith(".")
 
 
 def _read(path: Path, name: str) -> Raw:

@@ -1,30 +1,6 @@
 import pytest
 
 from tasks.sources import faults, templates
-from tasks.sources.templates import parameterised
-
-
-@pytest.mark.parametrize(
-    ("text", "template"),
-    [
-        ("payment method gift_card_7504069 not found", "payment method <id> not found"),
-        ("total price is 1002, but paid 957.50", "total price is <int>, but paid <float>"),
-        ("no seat on 2024-05-20T10:00:00Z or May 3, 2024", "no seat on <date> or <date>"),
-        ("mail ann@example.com via https://x.test/a?b=1", "mail <email> via <url>"),
-        ("10.0.0.1:80 did not answer in 30 s", "<ip> did not answer in <duration>"),
-        ("request 123e4567-e89b-12d3-a456-426614174000 failed", "request <uuid> failed"),
-        ("KeyError: 'limit'", "KeyError: 'limit'"),
-        ("reason='out of stock' at 0x7f", "reason=<quoted> at <hex>"),
-        ('{"code": "E_X", "n": 5}', '{"code": <quoted>, "n": <int>}'),
-    ],
-)
-def test_parameters_are_taken_out(text: str, template: str) -> None:
-    assert parameterised(text) == template
-    assert parameterised(template) == template
-
-
-def test_names_of_the_schema_are_no_parameters() -> None:
-    assert parameterised("field order_id2 of A1042", keep={"order_id2"}) == "field order_id2 of <id>"
 
 
 @pytest.mark.parametrize(

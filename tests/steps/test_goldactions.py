@@ -79,7 +79,7 @@ def test_reads_and_writes_that_touch_nothing_do_not_count() -> None:
 
 
 def test_real_airline_failures_form_the_known_clusters() -> None:
-    (raw,) = openai_chat.fetch(Window(paths=(real("tau-bench/gpt-4o-airline.trajectories.jsonl.gz"),)))
+    (raw,) = openai_chat.source.fetch(Window(paths=(real("tau-bench/gpt-4o-airline.trajectories.jsonl.gz"),)))
     mapped = openai_chat.spans(raw, harness_state=HARNESS)
     made = normalized(mapped, airline())
     gold = dict(

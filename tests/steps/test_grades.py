@@ -103,7 +103,7 @@ def test_next_model_input_tells_what_was_shown() -> None:
 
 
 def test_real_airline_runs_are_derived() -> None:
-    (raw,) = openai_chat.fetch(Window(paths=(real("tau-bench/gpt-4o-airline.trajectories.jsonl.gz"),)))
+    (raw,) = openai_chat.source.fetch(Window(paths=(real("tau-bench/gpt-4o-airline.trajectories.jsonl.gz"),)))
     made = normalized(openai_chat.spans(raw, harness_state=HARNESS), airline(), rule="reward == 0.0")
     assert (made.traces.height, made.traces["flagged"].sum(), made.quarantine.height) == (100, 51, 0)
     blocking = made.traces.select("r1", "r2", "r3", "r4", "r9").unique().sort("r1").rows()

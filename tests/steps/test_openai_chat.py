@@ -159,7 +159,7 @@ def test_unknown_container_is_an_error(content: bytes) -> None:
 
 def test_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"gone\.jsonl: no such file"):
-        list(openai_chat.fetch(Window(paths=(tmp_path / "gone.jsonl",))))
+        list(openai_chat.source.fetch(Window(paths=(tmp_path / "gone.jsonl",))))
 
 
 @pytest.mark.parametrize("content", [b"", b" \n\n"])
@@ -167,14 +167,14 @@ def test_empty_file_is_an_error(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "runs.jsonl"
     path.write_bytes(content)
     with pytest.raises(FormatError, match=r"runs\.jsonl: the file is empty"):
-        list(openai_chat.fetch(Window(paths=(path,))))
+        list(openai_chat.source.fetch(Window(paths=(path,))))
 
 
 def test_damaged_gzip_is_an_error(tmp_path: Path) -> None:
     path = packed(tmp_path / "runs.jsonl.gz", b"{}" * 100)
     path.write_bytes(path.read_bytes()[:-12])
     with pytest.raises(FormatError, match="damaged gzip"):
-        list(openai_chat.fetch(Window(paths=(path,))))
+        list(openai_chat.source.fetch(Window(paths=(path,))))
 
 
 def test_packing_changes_no_row(tmp_path: Path) -> None:
@@ -183,13 +183,13 @@ def test_packing_changes_no_row(tmp_path: Path) -> None:
     packed(tmp_path / "runs.jsonl.gz", line)
     plain, zipped = (
         openai_chat.spans(raw, harness_state="test").spans
-        for raw in openai_chat.fetch(Window(paths=(tmp_path / "runs.jsonl", tmp_path / "runs.jsonl.gz")))
+        for raw in openai_chat.source.fetch(Window(paths=(tmp_path / "runs.jsonl", tmp_path / "runs.jsonl.gz")))
     )
     assert plain.equals(zipped)
 
 
 def test_real_airline_runs_are_all_accounted_for() -> None:
-    (raw,) = openai_chat.fetch(Window(paths=(real("tau-bench/gpt-4o-airline.trajectories.jsonl.gz"),)))
+    (raw,) = openai_chat.source.fetch(Window(paths=(real("tau-bench/gpt-4o-airline.trajectories.jsonl.gz"),)))
     mapped = openai_chat.spans(raw, harness_state="test")
     calls = mapped.spans.filter(pl.col("kind") == "tool")
     assert (mapped.spans_in, mapped.spans.height, len(mapped.rejected)) == (2526, 2526, 0)

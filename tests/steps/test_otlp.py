@@ -277,10 +277,10 @@ def test_permuted_and_split_input_gives_same_rows() -> None:
 
 def test_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="gone: no such file"):
-        list(otlp.fetch(Window(paths=(tmp_path / "gone",))))
+        list(otlp.source.fetch(Window(paths=(tmp_path / "gone",))))
 
 
 def test_folder_is_read_in_order_of_names(tmp_path: Path) -> None:
     for name in ("b.jsonl", "a.jsonl", ".hidden"):
         (tmp_path / name).write_bytes(json.dumps(a_request(a_call())).encode())
-    assert [raw.name for raw in otlp.fetch(Window(paths=(tmp_path,)))] == ["a.jsonl", "b.jsonl"]
+    assert [raw.name for raw in otlp.source.fetch(Window(paths=(tmp_path,)))] == ["a.jsonl", "b.jsonl"]

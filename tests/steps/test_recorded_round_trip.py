@@ -78,7 +78,7 @@ def test_recorded_run_comes_back_as_it_was(spec: str) -> None:
 def samples() -> tuple[Normalized, pl.DataFrame, Counter[str]]:
     mapped = [
         otlp.spans(raw, harness_state=HARNESS)
-        for raw in otlp.fetch(Window(paths=tuple(sorted(ROOT.glob("data/samples/*.jsonl")))))
+        for raw in otlp.source.fetch(Window(paths=tuple(sorted(ROOT.glob("data/samples/*.jsonl")))))
     ]
     spans = pl.concat([held.spans for held in mapped])
     scores = pl.concat([held.scores for held in mapped]).unique("score_id", maintain_order=True)

@@ -17,7 +17,7 @@ from tasks.sign.ledger import Ledger
 from tasks.sign.overrides import Alias, Merge, Overrides, Pin, Rename, Split, load
 from tasks.sign.schema import Memberships, Signatures
 from tasks.sign.step import Signed, Standing, sign
-from tasks.sign.templates import parameterise
+from tasks.sources.templates import parameterise
 from twiceshy.envelope import Crossing, Effect, ErrorRecord, Kind
 from twiceshy.errors import PolicyError
 from twiceshy.policy import ToolsPolicy
