@@ -9,7 +9,7 @@ import hashlib
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 from uuid import UUID
 
 import msgspec
@@ -21,6 +21,7 @@ from twiceshy.identity import tagged, untagged
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from types import UnionType
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -71,8 +72,12 @@ def record_line(record: msgspec.Struct) -> bytes:
     return _encode(_plain(record))
 
 
-def record_of(line: bytes, shape: type[T]) -> T:
-    """The record a line holds. Raises msgspec.MsgspecError or FormatError."""
+@overload
+def record_of(line: bytes, shape: type[T]) -> T: ...
+@overload
+def record_of(line: bytes, shape: UnionType) -> Any: ...
+def record_of(line: bytes, shape: Any) -> Any:
+    """The record a line holds; of a union of tagged records, the one it names. Raises msgspec.MsgspecError or FormatError."""
     return msgspec.convert(untagged(msgspec.json.decode(line)), shape, builtin_types=_KEPT)
 
 
@@ -156,12 +161,19 @@ def _plain(value: Any) -> Any:
     """Records as objects, the values in them tagged; what is unknown is left out."""
     if isinstance(value, msgspec.Struct):
         held = ((encoded, getattr(value, name)) for name, encoded in _names(type(value)))
-        return {name: _plain(item) for name, item in held if item is not UNSET}
+        return _tag(type(value)) | {name: _plain(item) for name, item in held if item is not UNSET}
     if isinstance(value, dict) and any(isinstance(item, msgspec.Struct) for item in value.values()):
         return {name: _plain(item) for name, item in value.items()}
     if isinstance(value, list | tuple) and all(isinstance(item, msgspec.Struct) for item in value):
         return [_plain(item) for item in value]
     return tagged(value)
+
+
+@cache
+def _tag(shape: type[msgspec.Struct]) -> dict[str, Any]:
+    """What tells a tagged record from others of its union."""
+    config = shape.__struct_config__
+    return {config.tag_field: config.tag} if config.tag_field else {}
 
 
 @cache

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -62,7 +63,7 @@ class Judgement(Record, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, truth=truth, **more)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class CaseTerms:
     """What a case adds to what its workflow demands.
 
@@ -78,6 +79,11 @@ class CaseTerms:
     deciding: int | None = None
     live: frozenset[str] = frozenset()
     enforce_counts: bool = False
+
+    @cached_property
+    def recorded_writes(self) -> frozenset[tuple[str, str]]:
+        """(tool, key) of every write of the recorded run that may have happened."""
+        return frozenset((write.crossing.name, write.key) for write in self.recorded.writes())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from twiceshy.casefile import Judge, LoadedCase
-    from twiceshy.champion import Champion
     from twiceshy.envelope import Versions
     from twiceshy.grading import CaseGrader, TrialVerdict
     from twiceshy.invariants import Invariants
@@ -100,6 +99,8 @@ class Judged:
     loaded: LoadedCase
     result: Result
     modes: Sequence[ModeRun]
+    judges: Sequence[Judge]
+    """The judging mode of each of `modes`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +112,8 @@ class BreakRun:
     mode: str
     state: BreakState
     violated: Sequence[str] = ()
+    judge: Judge
+    trial: Trial
 
 
 def load_cases(root: Path) -> list[LoadedCase]:
@@ -135,9 +138,9 @@ def selected(cases: Sequence[LoadedCase], wanted: str) -> list[LoadedCase]:
     return [case for case in cases if all(_fits(case, key, glob) for key, _, glob in pairs)]
 
 
-def candidacy(versions: Versions, pinned: Champion | None, accepted: Sequence[str]) -> Candidacy:
-    """What of a candidate changed against the champion; nothing is asked of it where there is no champion."""
-    return Candidacy(changed=changed_layers(versions, pinned.versions) if pinned else (), accepted=accepted)
+def candidacy(versions: Versions, pinned: Versions | None, accepted: Sequence[str] = ()) -> Candidacy:
+    """What of a candidate changed against the champion's versions; nothing is asked of it where there is no champion."""
+    return Candidacy(changed=changed_layers(versions, pinned) if pinned else (), accepted=accepted)
 
 
 def graders(cases: Sequence[LoadedCase], rules: Rules, terms: Terms) -> list[CaseGrader]:
@@ -160,7 +163,7 @@ def judge_case(session: Session, grader: CaseGrader, rules: Rules, terms: Terms,
     modes = [_mode(session, grader, rules, terms, judge) for judge in terms.judges_of(grader.loaded)]
     took = int((time.monotonic() - start) * 1000)
     result = case_result(grader, modes, candidacy=against, isolation=session.ready.isolation.value, duration_ms=took)
-    return Judged(loaded=grader.loaded, result=result, modes=modes)
+    return Judged(loaded=grader.loaded, result=result, modes=modes, judges=terms.judges_of(grader.loaded))
 
 
 def judge_cases(
@@ -208,7 +211,8 @@ def _break(session: Session, grader: CaseGrader, rules: Rules, terms: Terms, jud
     violated = broken(verdict)
     return BreakRun(
         case=grader.loaded.case.id, text=text, mode=judge.cut.label, violated=violated,
-        state=_state(grader.loaded, verdict, applied=text in played.applied),
+        state=_state(grader.loaded, verdict, applied=text in played.applied), judge=judge,
+        trial=Trial(played.transcript, verdict),
     )  # fmt: skip
 
 

@@ -150,7 +150,7 @@ def judged_run(
         rules = judging.rules_of(config.path("policies"), ready.workflow, keyring())
         chosen = judging.selected([loaded for loaded in catalog if loaded.case.workflow == ready.workflow], select)
         known = _champion(config, ready.workflow, pinned)
-        against = judging.candidacy(ready.versions, known, terms.accepted)
+        against = judging.candidacy(ready.versions, known.versions if known else None, terms.accepted)
         docket = judging.graders(chosen, rules, terms)
         progress = Progress(len(docket), what="cases", quiet=quiet)
         judged = judging.judge_cases(

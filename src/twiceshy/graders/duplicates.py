@@ -26,12 +26,13 @@ def no_duplicate_write(context: Context) -> Judgement:
     blank = Judgement(
         id="no_duplicate_write", kind=Sort.COUNT.value, effect="extra", message="a write may not be made twice"
     )
-    for again, before, why in _duplicates(context.run):
+    for again, before, why in duplicates(context.run):
         return blank.at(again, before, detail=why)
     return blank.being(Truth.SATISFIED if context.run.ended else Truth.OPEN)
 
 
-def _duplicates(run: Run) -> Iterator[tuple[Step, Step, str]]:
+def duplicates(run: Run) -> Iterator[tuple[Step, Step, str]]:
+    """Every write that repeats an earlier one: the repeat, the earlier one, and why it is one."""
     writes = list(run.writes())
     history = History(run.policy)
     for at, again in enumerate(writes):

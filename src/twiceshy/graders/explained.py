@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from twiceshy.conditions import MissingField
 from twiceshy.evidence import Step, StepFacts
@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from twiceshy.conditions import Condition
     from twiceshy.evidence import Run
     from twiceshy.invariants import AllowedWrite
-    from twiceshy.judgement import CaseTerms, Context
+    from twiceshy.judgement import Context
+
+Explanation = Literal["recorded", "expected", "allowed"]
 
 
 def explained_writes(context: Context) -> Judgement:
@@ -25,21 +27,22 @@ def explained_writes(context: Context) -> Judgement:
     blank = Judgement(
         id="explained_writes", kind=Sort.MUST_NOT.value, effect="extra", message="a write that nothing explains"
     )
-    run, case = context.run, context.case
-    if case is not None:
-        recorded = {(write.crossing.name, write.key) for write in case.recorded.writes()}
+    run = context.run
+    if context.case is not None:
         for step in run.writes():
-            if (
-                (step.crossing.name, step.key) not in recorded
-                and not _expected(step, case)
-                and not _allowed(step, context)
-            ):
+            if explanation(step, context) is None:
                 return blank.at(step)
     return blank.being(Truth.SATISFIED if run.ended else Truth.OPEN)
 
 
-def _expected(step: Step, case: CaseTerms) -> bool:
-    return any(write.fits(step.crossing.name, step.args) for write in case.expected)
+def explanation(step: Step, context: Context) -> Explanation | None:
+    """What explains a write of a replay: it was recorded with this key, the case expects it, or the workflow allows it."""
+    case = context.case
+    if case is None or (step.crossing.name, step.key) in case.recorded_writes:
+        return "recorded"
+    if any(write.fits(step.crossing.name, step.args) for write in case.expected):
+        return "expected"
+    return "allowed" if _allowed(step, context) else None
 
 
 def _allowed(step: Step, context: Context) -> bool:

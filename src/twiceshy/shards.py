@@ -1,0 +1,206 @@
+"""One shard of replays as a process of its own: `python -m twiceshy.shards` reads one request on stdin and writes a line of JSON a trial.
+
+The pipeline runs it with the engine's interpreter and can kill it; the candidate is sealed one process further down. No table library is loaded here.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import msgspec
+
+from twiceshy import judging
+from twiceshy.casefile import Judge, load
+from twiceshy.encoding import record_line, record_of
+from twiceshy.envelope import Record, Versions
+from twiceshy.errors import TwiceshyError
+from twiceshy.evidence import replayed_run
+from twiceshy.graders.duplicates import duplicates
+from twiceshy.graders.explained import Explanation, explanation
+from twiceshy.grading import TrialVerdict
+from twiceshy.judgement import CaseTerms, Context
+from twiceshy.judging import BreakState, Terms
+from twiceshy.outcome import AnsweredBy
+from twiceshy.redaction import Keyring
+from twiceshy.running import CandidateSpec
+from twiceshy.sealing import Limits
+from twiceshy.sessions import SessionPool
+from twiceshy.transcript import Transcript
+from twiceshy.verdict import Result
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from twiceshy.grading import CaseGrader
+    from twiceshy.judging import Judged
+    from twiceshy.trials import Trial
+
+
+class ShardRequest(Record, frozen=True, kw_only=True):
+    """What to replay. Paths are absolute. judges: none means each case's own. changed: the layers that differ from the champion's.
+
+    env is what the candidate's environment is made from, scrubbed once more; keys are redaction keys in hex by id.
+    """
+
+    factory: str
+    python: str
+    path: list[str]
+    allow_env: list[str] = []
+    env: dict[str, str] = {}
+    folder: str
+    policies: str
+    cases: list[str]
+    judges: list[Judge] = []
+    trials: int = 2
+    breaks: bool = False
+    workers: int = 1
+    limits: Limits = Limits()
+    keys: dict[str, str] = {}
+    champion: Versions | None = None
+
+
+class ReadyLine(Record, frozen=True, kw_only=True, tag="ready"):
+    """First: who the candidate is, and what isolation held."""
+
+    workflow: str
+    versions: Versions
+    isolation: str
+    harness: str
+
+
+class IntentLine(Record, frozen=True, kw_only=True):
+    """One intercepted write of a trial, and what explains it."""
+
+    seq: int
+    tool: str
+    key: str
+    state: str
+    proposed: Any | msgspec.UnsetType = msgspec.UNSET
+    seen: Any | msgspec.UnsetType = msgspec.UNSET
+    idempotency_key: Any = None
+    blocked_by: str | None = None
+    answered_by: AnsweredBy | None = None
+    explained_by: Explanation | None = None
+    duplicate: bool = False
+
+
+class TrialLine(Record, frozen=True, kw_only=True, tag="trial"):
+    """One trial with its verdict. broken_by: the break that was applied; killed etc. says what became of it."""
+
+    case_id: str
+    judge: Judge
+    trial: int
+    transcript: Transcript
+    verdict: TrialVerdict
+    intents: list[IntentLine] = []
+    broken_by: str | None = None
+    break_state: BreakState | None = None
+
+
+class ResultLine(Record, frozen=True, kw_only=True, tag="result"):
+    """What the trials of one case come to."""
+
+    result: Result
+
+
+class FaultLine(Record, frozen=True, kw_only=True, tag="fault"):
+    """Last, in place of all else: why the shard could not run. exit_code as the command line's."""
+
+    message: str
+    exit_code: int
+
+
+Line = ReadyLine | TrialLine | ResultLine | FaultLine
+
+
+def lines_of(content: bytes) -> Iterator[Line]:
+    """The lines of a shard's output. Raises msgspec.MsgspecError for one that is none, such as one cut short by a kill."""
+    for line in content.splitlines():
+        yield record_of(line, Line)
+
+
+def main(source: BinaryIO, to: BinaryIO) -> int:
+    """Serve one request. Ends with 0 when every case has its result, else with the exit code of the fault, which is the last line."""
+
+    def write(line: Line) -> None:
+        to.write(record_line(line) + b"\n")
+        to.flush()
+
+    try:
+        _run(msgspec.json.decode(source.read(), type=ShardRequest), write)
+    except TwiceshyError as fault:
+        write(FaultLine(message=str(fault), exit_code=fault.exit_code))
+        return fault.exit_code
+    return 0
+
+
+def _run(request: ShardRequest, write: Callable[[Line], None]) -> None:
+    cases = [load(Path(path)) for path in request.cases]
+    spec = CandidateSpec(
+        factory=request.factory,
+        python=request.python,
+        path=[Path(part) for part in request.path],
+        allow_env=request.allow_env,
+    )
+    terms = Terms(judges=request.judges, trials=request.trials, limits=request.limits)
+    keyring = Keyring({key_id: bytes.fromhex(key) for key_id, key in request.keys.items()})
+    visible = [loaded.path for loaded in cases]
+    with SessionPool(
+        spec, env=request.env, folder=Path(request.folder), cases=visible, workers=request.workers
+    ) as pool:
+        ready = pool.ready
+        rules = judging.rules_of(Path(request.policies), ready.workflow, keyring)
+        write(
+            ReadyLine(
+                workflow=ready.workflow, versions=ready.versions, isolation=ready.isolation.value, harness=rules.harness
+            )
+        )
+        docket = judging.graders(cases, rules, terms)
+        against = judging.candidacy(ready.versions, request.champion)
+        for grader, judged in zip(docket, judging.judge_cases(pool, docket, rules, terms, against), strict=True):
+            _write_case(grader, judged, write)
+            if request.breaks and grader.loaded.case.breaks:
+                with pool.lent() as session:
+                    _write_breaks(grader, judging.break_case(session, grader, rules, terms), write)
+
+
+def _write_case(grader: CaseGrader, judged: Judged, write: Callable[[Line], None]) -> None:
+    for mode, judge in zip(judged.modes, judged.judges, strict=True):
+        for number, trial in enumerate(mode.trials):
+            write(_trial_line(grader, judge, number, trial))
+    write(ResultLine(result=judged.result))
+
+
+def _write_breaks(grader: CaseGrader, runs: list[judging.BreakRun], write: Callable[[Line], None]) -> None:
+    for run in runs:
+        line = _trial_line(grader, run.judge, 0, run.trial)
+        write(msgspec.structs.replace(line, broken_by=run.text, break_state=run.state))
+
+
+def _trial_line(grader: CaseGrader, judge: Judge, number: int, trial: Trial) -> TrialLine:
+    return TrialLine(
+        case_id=grader.loaded.case.id, judge=judge, trial=number, transcript=trial.transcript, verdict=trial.verdict,
+        intents=list(_intents(grader, trial.transcript)),
+    )  # fmt: skip
+
+
+def _intents(grader: CaseGrader, transcript: Transcript) -> Iterator[IntentLine]:
+    run = replayed_run(transcript, grader.policy, workflow=grader.loaded.case.workflow)
+    case = CaseTerms(names=frozenset(), recorded=grader.recorded, expected=grader.loaded.case.expect.writes)
+    context = Context(run=run, invariants=grader.invariants, case=case)
+    explained = {step.crossing.seq: explanation(step, context) for step in run.writes()}
+    repeats = {again.crossing.seq for again, _, _ in duplicates(run)}
+    for played in transcript.played:
+        crossing = played.crossing
+        if played.intent:
+            yield IntentLine(
+                seq=crossing.seq, tool=crossing.name, key=crossing.key, state=crossing.state, proposed=crossing.proposed, seen=crossing.seen,
+                idempotency_key=played.idempotency_key, blocked_by=crossing.blocked_by, answered_by=played.answered_by,
+                explained_by=explained.get(crossing.seq), duplicate=crossing.seq in repeats,
+            )  # fmt: skip
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.stdin.buffer, sys.stdout.buffer))
