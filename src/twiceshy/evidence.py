@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET, UnsetType
@@ -84,7 +87,7 @@ class Step:
         return True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Run:
     """One run as graders see it: its steps in judging order, and how it ended.
 
@@ -102,6 +105,14 @@ class Run:
     def stale(self) -> bool:
         """Whether a frozen model output was served after something shown had differed from the record: texts from there on prove nothing."""
         return any(step.stale for step in self.steps if step.crossing.kind is Kind.MODEL)
+
+    @cached_property
+    def calls_of(self) -> Mapping[str, Sequence[Step]]:
+        """The calls of each tool, in judging order."""
+        named: dict[str, list[Step]] = defaultdict(list)
+        for call in self.calls():
+            named[call.crossing.name].append(call)
+        return named
 
     def calls(self) -> Iterator[Step]:
         """The steps that call a tool, a retrieval or a memory."""
@@ -142,28 +153,25 @@ class StepFacts:
 
         Calls of earlier turns come first; only where none of them matches, one of the same turn answers: what it returned is a fact all the same.
         """
-        for matching in (self._calls(tool, earlier=True), self._calls(tool, earlier=False)):
-            answered = [call for call in matching if call.returned is not UNSET and call.fate is Fate.HAPPENED]
-            if selector is None and len({(call.crossing.scope, call.key) for call in answered}) > 1:
-                raise Unanswered(
-                    f"{tool} was called more than once, so result({tool!r}) needs a selector: a map of argument paths",
-                    missing=False,
-                )
-            chosen = [call for call in answered if selector is None or _fits(call, selector)]
-            if chosen:
-                return chosen[-1].returned
+        for matching in (self._before(tool), self._beside(tool)):
+            found = _first(matching) if selector is None else _only(matching, selector)
+            if found is not None:
+                return found.returned
         raise Unanswered(f"no earlier call of {tool} that matches returned anything", missing=True)
 
-    def _calls(self, tool: str, *, earlier: bool) -> list[Step]:
-        here = self.step
-        named = [call for call in self.run.calls() if call.crossing.name == tool]
-        if here is None:
-            return named if earlier else []
-        return [
-            call
-            for call in named
-            if call is not here and (call.turn < here.turn if earlier else call.turn == here.turn)
-        ]
+    def _before(self, tool: str) -> Iterator[Step]:
+        """The answered calls of earlier turns, the last one first; at the end of the run all of them."""
+        calls = self.run.calls_of.get(tool, ())
+        end = len(calls) if self.step is None else bisect_left(calls, self.step.turn, key=_turn)
+        return (calls[at] for at in range(end - 1, -1, -1) if _answered(calls[at]))
+
+    def _beside(self, tool: str) -> Iterator[Step]:
+        """The other answered calls of the same turn, the last one first."""
+        if self.step is None:
+            return iter(())
+        calls = self.run.calls_of.get(tool, ())
+        beside = calls[bisect_left(calls, self.step.turn, key=_turn) : bisect_right(calls, self.step.turn, key=_turn)]
+        return (call for call in reversed(beside) if call is not self.step and _answered(call))
 
     def _written(self) -> Iterator[Step]:
         return (write for write in self.run.writes() if self.step is None or write.turn < self.step.turn)
@@ -240,9 +248,32 @@ def _placed(step: Step, owner: Step) -> tuple[tuple[int, bool, str, str, int, in
     return order, replace(step, turn=turn)
 
 
-def _fits(call: Step, selector: Mapping[str, Any]) -> bool:
+def _turn(step: Step) -> int:
+    return step.turn
+
+
+def _answered(call: Step) -> bool:
+    return call.returned is not UNSET and call.fate is Fate.HAPPENED
+
+
+def _first(calls: Iterator[Step]) -> Step | None:
+    """The first of calls that are all the same one. Raises Unanswered where they are not: without a selector nobody knows which is meant."""
+    found = next(calls, None)
+    if found is not None:
+        for other in calls:
+            if (other.crossing.scope, other.key) != (found.crossing.scope, found.key):
+                name = found.crossing.name
+                problem = (
+                    f"{name} was called more than once, so result({name!r}) needs a selector: a map of argument paths"
+                )
+                raise Unanswered(problem, missing=False)
+    return found
+
+
+def _only(calls: Iterator[Step], selector: Mapping[str, Any]) -> Step | None:
+    """The first call with these arguments. Raises Unanswered for a selector that holds no paths."""
     try:
-        return call.has_args(selector)
+        return next((call for call in calls if call.has_args(selector)), None)
     except ValueError as broken:
         raise Unanswered(str(broken), missing=False) from None
 

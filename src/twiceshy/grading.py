@@ -70,7 +70,7 @@ class CaseGrader:
         verdict = _verdict(transcript, run, found, decided_by=self.loaded.case.decided_by, reached=self.chance.met(run))
         return TrialVerdict(
             outcome=verdict.outcome, failure=verdict.failure, divergence=verdict.divergence, decided=verdict.decided,
-            judgements=found, open=_open(found), notes=_notes(transcript), error=verdict.error,
+            judgements=found, open=_open(found), notes=_notes(transcript, found), error=verdict.error,
         )  # fmt: skip
 
     def _terms(self, cut: CutPoint, reached: Step | None) -> CaseTerms:
@@ -86,10 +86,17 @@ def case_grader(loaded: LoadedCase, invariants: Invariants, policy: ToolsPolicy)
     """The grader of a case.
 
     Raises CaseError where the case names an invariant that the workflow lacks, or an opportunity that the record lacks; PluginError for a grader that does
-    not load: all of it before anything runs.
+    not load: all of it before anything runs. A case that asks for a mode which no gate accepts is refused too.
     """
     graders.loaded(invariants)
     case = loaded.case
+    for judge in case.judges():
+        if judge.mode in (Mode.STUB, Mode.EXPLORE):
+            raise CaseError.at(
+                loaded.path,
+                f"the judging mode {judge.mode} is for comparison only; no gate accepts it.",
+                hint="Use full, cut-point or world.",
+            )
     for name in [*case.invariants, *case.decided_by]:
         known = invariants.of(name)
         if known is None:
@@ -191,7 +198,7 @@ def _at_the_end(transcript: Transcript, found: Sequence[Judgement]) -> _Verdict:
         if judgement.improvised and judgement.truth is Truth.SATISFIED:
             detail = f"{judgement.id} rests on it alone"
             return _diverged(
-                transcript, Divergence.WRITE_UNANSWERABLE, judgement.place or "", judgement.boundary or "", detail
+                transcript, Divergence.WRITE_UNANSWERABLE, judgement.place or "end", judgement.boundary or "run", detail
             )
     return _Verdict(outcome=Outcome.PASSED)
 
@@ -223,6 +230,13 @@ def _open(found: Sequence[Judgement]) -> list[str]:
     return [judgement.id for judgement in found if judgement.truth is Truth.OPEN and not judgement.advisory]
 
 
-def _notes(transcript: Transcript) -> list[str]:
-    """What a reader should know and no rule counts: where a frozen model was asked something else than was recorded."""
-    return [f"prompt_drift ({played.drift}) at {played.crossing.place}" for played in transcript.played if played.drift]
+def _notes(transcript: Transcript, found: Sequence[Judgement]) -> list[str]:
+    """What a reader should know and no rule counts: requests of a frozen model that differ from the recorded ones, and what is only reported."""
+    drifted = [
+        f"prompt_drift ({played.drift}) at {played.crossing.place}" for played in transcript.played if played.drift
+    ]
+    reported = [judgement for judgement in found if judgement.truth is Truth.VIOLATED and judgement.advisory]
+    return [
+        *drifted,
+        *(f"{judgement.id}, reported only: {judgement.detail or judgement.message}" for judgement in reported),
+    ]

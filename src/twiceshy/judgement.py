@@ -43,7 +43,7 @@ class Judgement(Record, frozen=True, kw_only=True):
     severity: Severity = "medium"
     schema: list[SchemaBreak] = []
     improvised: bool = False
-    """Satisfied by improvised answers alone (semantics.md §5.2)."""
+    """What satisfies it are improvised answers alone (semantics.md §5.2)."""
     stale: bool = False
     """Left open because frozen model outputs, served after what was shown had changed, prove nothing."""
     advisory: bool = False

@@ -5,8 +5,10 @@ A must_not is never satisfied before an undiverged end; a must_happen needs a de
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING, assert_never
 
+import msgspec
 from msgspec import UNSET
 
 from twiceshy.conditions import Condition, ConditionError, MissingField
@@ -18,7 +20,7 @@ from twiceshy.outcome import Truth
 from twiceshy.schemas import breaks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
 
 def judge(invariant: Invariant, context: Context, *, malformed: Collection[str] = ()) -> Judgement:
@@ -99,19 +101,28 @@ class _Monitor:
         return self.blank.at(*firm, truth=Truth.SATISFIED, improvised=improvised)
 
     def _order(self) -> Judgement:
-        firsts = list(_steps(self.run, self.spec.first, sure=True))
-        index = {id(step): at for at, step in enumerate(self.run.steps)}
+        """Calls that one model turn asks for have no order among them, so the first must stand in an earlier turn unless `same_turn` says otherwise."""
+        found = list(_steps(self.run, self.spec.first, sure=True))
+        firm = _by_turn(first for first in found if not first.improvised)
+        loose = _by_turn(first for first in found if first.improvised)
+        improvised = False
         for step in self._meant(self.spec.then, sure=False):
-            if not any(self._precedes(first, step, index) for first in firsts):
+            if self._preceded(step, firm):
+                continue
+            if not self._preceded(step, loose):
                 return self.blank.at(step)
-        return self._kept()
+            improvised = True
+        return msgspec.structs.replace(self._kept(), improvised=improvised)
 
-    def _precedes(self, first: Step, then: Step, index: dict[int, int]) -> bool:
-        """Calls that one model turn asks for have no order; a model comes before what it asks for, a hook before or after its own step."""
-        if first.turn != then.turn:
-            return first.turn < then.turn
+    def _preceded(self, step: Step, firsts: dict[int, list[Step]]) -> bool:
+        earliest = next(iter(firsts), None)  # filled in judging order, so the first turn is the earliest
+        earlier = earliest is not None and earliest < step.turn
+        return earlier or any(self._precedes(first, step) for first in firsts.get(step.turn, ()))
+
+    def _precedes(self, first: Step, then: Step) -> bool:
+        """Within one turn: a model comes before what it asks for, a hook before or after its own step."""
         if first.crossing.kind is Kind.MODEL or first.crossing.seq == then.crossing.seq:
-            return index[id(first)] < index[id(then)]
+            return self.run.steps.index(first) < self.run.steps.index(then)
         return self.spec.same_turn and first.crossing.seq < then.crossing.seq
 
     def _count(self) -> Judgement:
@@ -191,6 +202,13 @@ class _Monitor:
 
 def _steps(run: Run, selector: Selector | None, *, sure: bool) -> Iterator[Step]:
     return (step for step in run.steps if selector is not None and counted(selector, step, sure=sure))
+
+
+def _by_turn(steps: Iterable[Step]) -> dict[int, list[Step]]:
+    turns: dict[int, list[Step]] = defaultdict(list)
+    for step in steps:
+        turns[step.turn].append(step)
+    return turns
 
 
 def _named(selector: Selector, step: Step) -> bool:

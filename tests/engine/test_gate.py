@@ -82,6 +82,13 @@ def test_unfinished_run_is_infrastructure() -> None:
     assert code(a_result(F), not_run=1) == 1
 
 
+def test_weak_isolation_is_never_accepted() -> None:
+    weak = a_result(isolation="weak")
+    assert code(a_result(), weak) == 4
+    assert code(a_result(), weak, policy=Policy(fail_on=())) == 4
+    assert code(a_result(E, isolation="weak"), a_result(F)) == 1
+
+
 def test_exit_zero_keeps_the_true_code() -> None:
     verdict = a_verdict(a_result(F), policy=Policy(exit_zero=True))
     assert (exit_code(verdict), verdict.summary.exit_code) == (0, 1)

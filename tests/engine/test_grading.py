@@ -16,6 +16,7 @@ from builders import (
     an_envelope,
     some_invariants,
 )  # fmt: skip
+from twiceshy.casefile import Judge, Opportunity
 from twiceshy.conditions import ConditionError
 from twiceshy.cutpoint import CutPoint
 from twiceshy.envelope import Crossing, Disposition, Effect, ErrorRecord
@@ -132,8 +133,6 @@ def test_rule_2_refused_proposal_is_reached() -> None:
     ids=["step", "tool", "arguments"],
 )
 def test_rule_2_named_opportunity(opportunity: dict[str, Any], outcome: Outcome) -> None:
-    from twiceshy.casefile import Opportunity
-
     file = {"allowed_writes": [{"tool": "issue_refund"}]}
     verdict = graded(read(), refund(amount=100), case={"opportunity": Opportunity(**opportunity)}, file=file)
     assert verdict.outcome is outcome
@@ -242,6 +241,16 @@ def test_improvised_answer_carries_nothing() -> None:
     assert graded(read(), *refused(), declared, specs=specs).outcome is Outcome.PASSED
 
 
+def test_order_on_improvised_answer_carries_nothing() -> None:
+    order = {"id": "asked", "kind": "order", "first": {"tool": "create_approval"}, "then": {"tool": "send_message"}}
+    file = {"allowed_writes": [{"tool": "create_approval"}, {"tool": "send_message"}]}
+    improvised = a_write(3, "create_approval", answered_by=AnsweredBy.OUTPUT_SCHEMA)
+    verdict = graded(read(), *refused(), improvised, a_write(4, "send_message"), specs=(*SPECS, order), file=file)
+    assert verdict.outcome is Outcome.DIVERGED
+    assert verdict.divergence is not None
+    assert verdict.divergence.kind is Divergence.WRITE_UNANSWERABLE
+
+
 def test_stale_outputs_cannot_fail_by_absence() -> None:
     specs = (*SPECS, {"id": "approved", "kind": "must_happen", "at": {"tool": "create_approval"}})
     verdict = graded(a_model(1, stale=True), *refused(), specs=specs)
@@ -268,8 +277,20 @@ def test_counts_are_enforced_in_cut_point() -> None:
     assert graded(*more, cut=cut, case={"enforce_counts": False}).outcome is Outcome.PASSED
 
 
+def test_counts_in_full_mode_are_reported() -> None:
+    assert graded(read(1), read(3), *refused(4)).notes == [
+        "call_counts, reported only: tool:get_order more often than the 1 recorded"
+    ]
+
+
+@pytest.mark.parametrize("mode", [Mode.STUB, Mode.EXPLORE])
+def test_gate_takes_no_comparison_mode(mode: Mode) -> None:
+    with pytest.raises(CaseError, match="for comparison only"):
+        graded(read(), case={"judge": [Judge(mode=mode)]})
+
+
 def test_drift_is_noted() -> None:
-    assert graded(a_model(1, drift="template"), *refused()).notes == ["prompt_drift (template) at #1"]
+    assert graded(a_model(1, drift="template"), *refused()).notes[0] == "prompt_drift (template) at #1"
 
 
 @pytest.mark.parametrize(
@@ -286,8 +307,6 @@ def test_case_must_name_what_is(case: dict[str, Any], says: str) -> None:
 
 
 def test_opportunity_must_be_recorded() -> None:
-    from twiceshy.casefile import Opportunity
-
     for opportunity in (Opportunity(seq=9), Opportunity(tool="create_approval")):
         with pytest.raises(CaseError, match="the opportunity names"):
             graded(read(), case={"opportunity": opportunity})

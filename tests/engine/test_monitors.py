@@ -163,6 +163,13 @@ def test_order_needs_the_first() -> None:
     assert truth(ORDER, approval, divergence=a_divergence()) is Truth.OPEN
 
 
+def test_order_on_improvised_answer_is_marked() -> None:
+    improvised = a_write(1, "create_approval", answered_by=AnsweredBy.OK)
+    assert judged(ORDER, improvised, a_write(3)).improvised is True
+    assert judged(ORDER, improvised, a_write(2, "create_approval"), a_write(3)).improvised is False
+    assert judged(ORDER, improvised).improvised is False
+
+
 def test_one_turn_has_no_order() -> None:
     turn = [a_model(1), a_write(2, "create_approval", group=1), a_write(3, group=1)]
     assert truth(ORDER, *turn) is Truth.VIOLATED

@@ -147,9 +147,14 @@ def test_console_ends_with_the_code() -> None:
 
 def test_decided_pass_is_marked() -> None:
     divergence = Divergence(kind=DivergenceKind.STATE_MISMATCH, boundary="tool:send_message", place="#6")
-    line = console.line(a_result(P, decided=True, divergence=divergence))
-    assert line.startswith("PASSED")
-    assert "decided=state_mismatch at=#6 send_message" in line
+    decided = a_result(P, decided=True, divergence=divergence, open=["no-large-refund"])
+    shown = console.render(a_verdict(a_result(), decided))
+    assert shown.startswith("PASSED")
+    assert "decided=state_mismatch at=#6 send_message open=no-large-refund" in shown
+    assert shown.count("PASSED") == 1
+    listed = markdown.summary(a_verdict(decided))
+    assert "decided before state&#95;mismatch" in listed
+    assert code("no-large-refund") in listed
 
 
 WAIVED = a_result(
@@ -167,7 +172,10 @@ POLICIES = st.builds(
 
 
 @given(
-    st.lists(st.sampled_from([a_result(), a_result(F), a_result(D), a_result(E), WAIVED, LOST]), max_size=5),
+    st.lists(
+        st.sampled_from([a_result(), a_result(F), a_result(D), a_result(E), WAIVED, LOST, a_result(isolation="weak")]),
+        max_size=5,
+    ),
     POLICIES,
     st.integers(0, 1),
 )

@@ -48,7 +48,7 @@ def judged(grader: CaseGrader, version: str) -> Result:
     for cut in (judge.cut for judge in grader.loaded.case.judges()):
         transcripts = [replayed(f"refund:{version}", grader.loaded.envelope, cut) for _ in range(2)]
         modes.append(mode_run(cut, [Trial(transcript, grader.trial(transcript, cut)) for transcript in transcripts]))
-    return case_result(grader, modes, isolation="none")
+    return case_result(grader, modes, isolation="hermetic")
 
 
 def exit_code(*results: Result) -> int:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from twiceshy.evidence import Fate, Run, Step
+from twiceshy.evidence import Fate
 from twiceshy.history import History
-from twiceshy.identity import equal
+from twiceshy.identity import digest
 from twiceshy.invariants import Sort
 from twiceshy.judgement import Judgement
 from twiceshy.outcome import Truth
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
+    from twiceshy.evidence import Run, Step
     from twiceshy.judgement import Context
 
 
@@ -32,29 +34,44 @@ def no_duplicate_write(context: Context) -> Judgement:
 
 
 def duplicates(run: Run) -> Iterator[tuple[Step, Step, str]]:
-    """Every write that repeats an earlier one: the repeat, the earlier one, and why it is one."""
+    """Every write that repeats an earlier one: the repeat, the earlier one, and why it is one, in judging order.
+
+    Only equal calls and equal idempotency keys are compared, so long runs stay cheap.
+    """
     writes = list(run.writes())
     history = History(run.policy)
+    equal_calls: dict[tuple[str, str], list[int]] = defaultdict(list)
+    keyed: dict[tuple[str, str], Step] = {}
     for at, again in enumerate(writes):
-        for back in range(at - 1, -1, -1):
-            before = writes[back]
-            between = writes[back + 1 : at]
-            why = _why(before, again, changed=any(_changes(history, other, again) for other in between))
-            if why:
-                yield again, before, why
+        call, name = (again.crossing.name, again.key), _keyed(again)
+        before = equal_calls[call]
+        for back in before:
+            if _retried_anew(writes[back], again):
+                yield again, writes[back], "a new idempotency key after an ambiguous error"
+        if before and _repeated(writes[before[-1]], again, writes[before[-1] + 1 : at], history):
+            yield again, writes[before[-1]], "the same call again"
+        first = None if name is None else keyed.setdefault(name, again)
+        if first is not None and first.key != again.key:
+            yield again, first, "one idempotency key, other arguments"
+        before.append(at)
 
 
-def _why(before: Step, again: Step, *, changed: bool) -> str | None:
-    if before.crossing.name != again.crossing.name:
-        return None
-    keyed = before.idempotency_key is not None and again.idempotency_key is not None
-    one_key = keyed and equal(before.idempotency_key, again.idempotency_key)
-    if before.key != again.key:
-        return "one idempotency key, other arguments" if one_key else None
-    if before.fate is Fate.AMBIGUOUS and keyed:
-        # The way to retry safely: the tool itself sees that it is the same write.
-        return None if one_key else "a new idempotency key after an ambiguous error"
-    return None if changed else "the same call again"
+def _keyed(step: Step) -> tuple[str, str] | None:
+    return None if step.idempotency_key is None else (step.crossing.name, digest(step.idempotency_key))
+
+
+def _retried_anew(before: Step, again: Step) -> bool:
+    return (
+        before.fate is Fate.AMBIGUOUS
+        and None not in (_keyed(before), _keyed(again))
+        and _keyed(before) != _keyed(again)
+    )
+
+
+def _repeated(before: Step, again: Step, between: Sequence[Step], history: History) -> bool:
+    """Whether an equal call is made again though nothing it rests on changed. After an ambiguous error the same idempotency key makes a retry safe."""
+    retry = before.fate is Fate.AMBIGUOUS and _keyed(before) is not None and _keyed(before) == _keyed(again)
+    return not retry and not any(_changes(history, other, again) for other in between)
 
 
 def _changes(history: History, other: Step, again: Step) -> bool:

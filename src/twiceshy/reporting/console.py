@@ -1,4 +1,4 @@
-"""The verdict as plain lines: one a case that did not pass, then what it comes to (faces.md §4.2)."""
+"""The verdict as plain lines: one a case that did not pass or passed only as decided, then what it comes to (faces.md §4.2)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from twiceshy.reporting.escaping import plain
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from twiceshy.verdict import Result, Verdict
+    from twiceshy.verdict import Divergence, Result, Verdict
 
 
 def render(verdict: Verdict, *, verbose: bool = False) -> str:
@@ -32,7 +32,7 @@ def line(result: Result) -> str:
 
 def _lines(verdict: Verdict, *, verbose: bool) -> Iterator[str]:
     for result in verdict.results:
-        if verbose or result.outcome is not Outcome.PASSED:
+        if verbose or result.decided or result.outcome is not Outcome.PASSED:
             yield line(result)
     for remark in phrases.remarks(verdict):
         yield plain(remark)
@@ -52,15 +52,21 @@ def _reason(result: Result) -> Iterator[tuple[str, object]]:
     elif result.failure is not None:
         yield "failure", result.failure
     if result.divergence is not None:
-        yield "decided" if result.decided else "divergence", result.divergence.kind
-        yield "at", phrases.asked(result.divergence)
-        near = phrases.nearest(result.divergence)
-        if near:
-            yield "nearest", "; ".join(near)
-        if result.divergence.detail:
-            yield "because", result.divergence.detail
+        yield from _diverged(result, result.divergence)
     if result.error is not None:
         yield "error", result.error.splitlines()[0] if result.error else "unknown"
+
+
+def _diverged(result: Result, divergence: Divergence) -> Iterator[tuple[str, object]]:
+    yield "decided" if result.decided else "divergence", divergence.kind
+    yield "at", phrases.asked(divergence)
+    if result.decided and result.open:
+        yield "open", ",".join(result.open)
+    near = phrases.nearest(divergence)
+    if near:
+        yield "nearest", "; ".join(near)
+    if divergence.detail:
+        yield "because", divergence.detail
 
 
 def _pair(name: str, value: object) -> str:

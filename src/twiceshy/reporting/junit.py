@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def render(verdict: Verdict) -> str:
-    """One suite with a test case a result; what was not run, and a run that judged too little, are errors of their own."""
+    """One suite with a test case a result; a run that is red for a reason that no single case has is an error of its own."""
     suite = ET.Element("testsuite", name=xml(f"twiceshy.{verdict.run.workflow}"), timestamp=xml(verdict.run.started))
     _properties(suite, {"candidate": verdict.run.candidate.ref, "exit_code": str(verdict.summary.exit_code)})
     for result in verdict.results:

@@ -122,10 +122,18 @@ def _details(verdict: Verdict) -> str:
         for text in phrases.nearest(result.divergence)
     ]
     parts.append(_folded("Nearest recordings", near))
-    passed = [_name(result) for result in verdict.results if result.outcome is Outcome.PASSED]
+    passed = [_passed(result) for result in verdict.results if result.outcome is Outcome.PASSED]
     counts = verdict.summary.counts
     title = f"{counts.passed} passed, {counts.newly_covered} newly covered, {counts.newly_lost} newly lost"
     return _joined(*parts, _folded(title, passed))
+
+
+def _passed(result: Result) -> str:
+    """A passed case; one that was decided before it diverged says what stayed open."""
+    if not result.decided or result.divergence is None:
+        return _name(result)
+    left = f"; open: {', '.join(code(name) for name in result.open)}" if result.open else ""
+    return f"{_name(result)}, decided before {markdown(result.divergence.kind)} at {markdown(result.divergence.place)}{left}"
 
 
 def _states(result: Result) -> str:
