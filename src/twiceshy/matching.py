@@ -18,6 +18,7 @@ from twiceshy.transcript import FieldDiff, Near
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from twiceshy.envelope import ErrorRecord
     from twiceshy.policy import ToolsPolicy
 
 _NEAREST = 3
@@ -38,6 +39,11 @@ class Recording:
     def answer(self) -> Any | UnsetType:
         """What it returned: `raw`, or `shown` where only that was recorded."""
         return self.crossing.shown if self.crossing.raw is UNSET else self.crossing.raw
+
+    @property
+    def raised(self) -> ErrorRecord | None:
+        """The error to raise again; None also for an error that the tool returned as its result: that comes back as it was."""
+        return self.crossing.error if self.answer is UNSET else None
 
 
 @dataclass(slots=True)

@@ -156,7 +156,8 @@ class Replay:
         )  # fmt: skip
         outcome = self._tool_outcome(call, crossing, effect, boundary)
         if boundary is not BoundaryState.LIVE and outcome.error is None and outcome.by is not AnsweredBy.GUARD:
-            crossing = msgspec.structs.replace(crossing, raw=outcome.value)
+            returned = outcome.matched.crossing.error if outcome.matched else None
+            crossing = msgspec.structs.replace(crossing, raw=outcome.value, error=returned)
         self._write_ahead(crossing, boundary, outcome, self._policy.idempotency_key(call.name, asked))
         if effect is Effect.WRITE:
             self._take_effect(crossing, outcome)
@@ -187,13 +188,13 @@ class Replay:
 
     def _recorded(self, call: Call, crossing: Crossing, hit: Hit) -> _Outcome:
         recorded = hit.recording.crossing
-        if _side_unknown(call, recorded):
+        if hit.recording.raised is None and _side_unknown(call, recorded):
             self._diverge(crossing, Divergence.SIDE_UNKNOWN, f"recorded at {recorded.place}")
         self._pass_time(recorded)
-        if recorded.error is not None:
-            return _Outcome(error=raised_again(recorded.error), by=hit.by, matched=hit.recording)
+        if hit.recording.raised is not None:
+            return _Outcome(error=raised_again(hit.recording.raised), by=hit.by, matched=hit.recording)
         answer = hit.recording.answer
-        schema = call.declared.result_schema if call.declared else None
+        schema = call.declared.result_schema if call.declared and recorded.error is None else None
         broken = writes.violation(schema, answer) if schema else None
         if broken:
             self._diverge(crossing, Divergence.SCHEMA_MISMATCH, f"{broken} in the result recorded at {recorded.place}")
@@ -212,7 +213,7 @@ class Replay:
         return _Outcome(value=value, by=by)
 
     def _take_effect(self, crossing: Crossing, outcome: _Outcome) -> None:
-        error = self._error(outcome.error, crossing.name)
+        error = self._error(outcome.error, crossing.name) or crossing.error
         if effective(msgspec.structs.replace(crossing, error=error), self._policy):
             self._history.enter(crossing.scope, crossing.name, crossing.key)
 
@@ -223,7 +224,7 @@ class Replay:
         live = boundary is BoundaryState.LIVE
 
         def close(closing: Closing) -> None:
-            error = self._error(closing.error, crossing.name)
+            error = self._error(closing.error, crossing.name) or crossing.error
             self._attempts.answered(msgspec.structs.replace(crossing, error=error))
             self._journal.closed(crossing, closing if live else Closing(shown=closing.shown), error)
             self._stale = self._stale or not _as_recorded(recorded, closing, error)
@@ -358,8 +359,6 @@ class Replay:
 
 def _side_unknown(call: Call, recorded: Crossing) -> bool:
     """Whether a live hook needs a side that was not recorded: arguments before defaults and hooks, or the result before hooks."""
-    if recorded.error is not None:
-        return False
     nothing = recorded.raw is UNSET and recorded.shown is UNSET
     return (
         nothing
@@ -370,14 +369,12 @@ def _side_unknown(call: Call, recorded: Crossing) -> bool:
 
 def _as_recorded(recorded: Crossing | None, closing: Closing, error: ErrorRecord | None) -> bool:
     """Whether what went back to the agent is what went back in the record; a side that was not recorded is not equal."""
-    if recorded is None:
+    if recorded is None or (error is None) != (recorded.error is None):
         return False
-    if error is not None or recorded.error is not None:
-        return (
-            error is not None
-            and recorded.error is not None
-            and (error.cls, error.message) == (recorded.error.cls, recorded.error.message)
-        )
+    if error is not None and recorded.error is not None:
+        same = (error.cls, error.message) == (recorded.error.cls, recorded.error.message)
+        if not same or recorded.shown is closing.shown is UNSET:
+            return same
     return recorded.shown is not UNSET and closing.shown is not UNSET and equal(recorded.shown, closing.shown)
 
 
