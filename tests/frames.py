@@ -24,7 +24,7 @@ def trace_row(envelope: Envelope, **columns: object) -> dict[str, Any]:
         "crossings": len(envelope.crossings), "grades_how": "{}", "tree_integrity": "intact", "policy_digest": "a" * 64, "key_id": "k-test",
         "redaction_counts": "{}",
     }  # fmt: skip
-    return a_row(Traces, **own, **text, **grades | columns)
+    return a_row(Traces, **{**own, **text, **grades, **columns})
 
 
 def crossing_row(trace_id: str, crossing: Crossing, **columns: object) -> dict[str, Any]:
@@ -40,7 +40,7 @@ def crossing_row(trace_id: str, crossing: Crossing, **columns: object) -> dict[s
         "error_message": error.message if error else None, "error_definite": error.definite if error else None,
         "start_ns": crossing.start_ns, "end_ns": crossing.end_ns, "bucket_labels": [],
     }  # fmt: skip
-    return a_row(Crossings, **own, **sides | columns)
+    return a_row(Crossings, **{**own, **sides, **columns})
 
 
 def frames(envelopes: Iterable[Envelope], **columns: object) -> tuple[pl.DataFrame, pl.DataFrame]:

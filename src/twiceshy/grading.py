@@ -13,7 +13,7 @@ from twiceshy.envelope import Record
 from twiceshy.errors import CaseError, nearest
 from twiceshy.evidence import recorded_run, replayed_run
 from twiceshy.graders import judgements
-from twiceshy.invariants import Sort
+from twiceshy.invariants import BUILT_IN, Sort
 from twiceshy.judgement import CaseTerms, Context, Judgement
 from twiceshy.opportunity import Chance, chance
 from twiceshy.outcome import Divergence, Failure, Mode, Outcome, Truth
@@ -99,8 +99,10 @@ def case_grader(loaded: LoadedCase, invariants: Invariants, policy: ToolsPolicy)
             )
     for name in [*case.invariants, *case.decided_by]:
         known = invariants.of(name)
+        if known is None and name in BUILT_IN and name not in case.decided_by:
+            continue
         if known is None:
-            ids = [invariant.spec.id for invariant in invariants.invariants]
+            ids = [*BUILT_IN, *(invariant.spec.id for invariant in invariants.invariants)]
             raise CaseError.at(loaded.path, f"invariant {name!r} is not in invariants.yaml.", hint=nearest(name, ids))
         if name in case.decided_by and known.spec.kind is not Sort.MUST_HAPPEN:
             raise CaseError.at(

@@ -1,8 +1,7 @@
 """Finds what went wrong in recorded runs: violated invariants, detector hits, and differences from annotated expected actions."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import msgspec
@@ -14,28 +13,19 @@ from tasks.detect.goldactions import StateEffect, state_effects
 from tasks.detect.schema import Findings
 from tasks.envelopes import NO_WORKFLOW, envelopes
 from tasks.sources.openai_chat import EXPECTED_ACTIONS
-from twiceshy.conditions import Condition, ConditionError
+from tasks.workflows import Workflow, Workflows
+from twiceshy.conditions import ConditionError
 from twiceshy.envelope import Envelope
 from twiceshy.evidence import Run, recorded_run
 from twiceshy.grading import Finding, judge_recorded
 from twiceshy.identity import canonical, digest, untagged
 from twiceshy.invariants import Invariants, Sort
-from twiceshy.policy import ToolsPolicy
 
 DETECTORS_VERSION = "1"
 STATE_EFFECT = "state_effect"
 
 # The folders of a policy file: where the checkout stands is no part of a finding.
 _PATH = re.compile(r"^\S*/")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Workflow:
-    """What a recorded run of a workflow is judged by. invariants: None where it has none. done: its done-predicate, compiled; None where tools.yaml declares none."""
-
-    policy: ToolsPolicy
-    invariants: Invariants | None = None
-    done: Condition | None = None
 
 
 class Detected(NamedTuple):
@@ -46,7 +36,7 @@ class Detected(NamedTuple):
 
 
 def detect(
-    traces: pl.DataFrame, crossings: pl.DataFrame, scores: pl.DataFrame, *, workflows: Mapping[str, Workflow], harness_state: str
+    traces: pl.DataFrame, crossings: pl.DataFrame, scores: pl.DataFrame, *, workflows: Workflows, harness_state: str
 ) -> Detected:  # fmt: skip
     """One finding per (trace, invariant) violated, per detector hit, and per difference from the actions that an annotator expected.
 
@@ -57,14 +47,12 @@ def detect(
     rows = [
         {"harness_state": harness_state, **row}
         for run in envelopes(traces, crossings)
-        for row in _findings(run, workflows.get(run.workflow) or _unknown(run.workflow), expected.get(run.trace_id))
+        for row in _findings(
+            run, workflows.get(run.workflow) or Workflow.unknown(run.workflow), expected.get(run.trace_id)
+        )
     ]
     checked = validated(pl.DataFrame(rows, schema=Findings.dtypes()), Findings)
     return Detected(checked.good, checked.set_aside)
-
-
-def _unknown(name: str) -> Workflow:
-    return Workflow(policy=ToolsPolicy(workflow=name))
 
 
 def _findings(envelope: Envelope, workflow: Workflow, expected: str | None) -> Iterator[dict[str, Any]]:

@@ -298,12 +298,17 @@ def test_drift_is_noted() -> None:
     [
         ({"invariants": ["no-large-refunds"]}, "invariant 'no-large-refunds' .* Did you mean 'no-large-refund'"),
         ({"decided_by": ["no-large-refund"]}, "only a must_happen can decide"),
+        ({"decided_by": ["no_loop"]}, "invariant 'no_loop' is not in"),
     ],
-    ids=["unknown", "kind"],
+    ids=["unknown", "kind", "check"],
 )
 def test_case_must_name_what_is(case: dict[str, Any], says: str) -> None:
     with pytest.raises(CaseError, match=says):
         graded(read(), case=case)
+
+
+def test_case_may_stand_for_a_check() -> None:
+    assert graded(read(), case={"invariants": ["no_duplicate_write"]}).outcome is Outcome.DIVERGED
 
 
 def test_opportunity_must_be_recorded() -> None:

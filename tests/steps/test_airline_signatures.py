@@ -5,11 +5,12 @@ import gzip
 import polars as pl
 import pytest
 
-from tasks.detect.step import Workflow, detect
+from tasks.detect.step import detect
 from tasks.sign.ledger import Ledger
 from tasks.sign.overrides import Overrides
 from tasks.sign.step import sign
 from tasks.sources import openai_chat
+from tasks.workflows import Workflow
 from traces import a_raw, airline, normalized, real
 
 pytestmark = pytest.mark.slow

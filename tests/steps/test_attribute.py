@@ -11,6 +11,7 @@ from examples.refund import T_1042
 from examples.research import ONE_PAPER, TWO_PAPERS
 from examples.scheduling import TO_THURSDAY
 from frames import frames
+from sample_workflows import WORKFLOWS, a_trace
 from tables import some_rows
 from tasks.attribute.step import Tables, attribute
 from tasks.detect.schema import Findings
@@ -22,7 +23,6 @@ from tasks.sign.schema import Memberships
 from tasks.sign.step import sign
 from twiceshy.envelope import Crossing, Effect, Envelope, ErrorRecord, Kind
 from twiceshy.policy import ToolPolicy, ToolsPolicy
-from workflows import WORKFLOWS, a_trace
 
 RESULT = {"type": "object", "required": ["limit"], "properties": {"limit": {"type": "number"}}}
 POLICY = ToolsPolicy(

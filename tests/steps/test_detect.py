@@ -8,15 +8,16 @@ from examples.refund import T_1042
 from examples.research import ONE_PAPER, TWO_PAPERS
 from examples.scheduling import TO_JULY_32, TO_THURSDAY
 from frames import frames
+from sample_workflows import WORKFLOWS, a_trace
 from tables import some_rows
 from tasks.detect.schema import Findings
-from tasks.detect.step import Workflow, detect
+from tasks.detect.step import detect
 from tasks.normalize.schema import Scores
+from tasks.workflows import Workflow
 from twiceshy import invariants
 from twiceshy.envelope import Effect, Envelope
 from twiceshy.identity import canonical
 from twiceshy.policy import ToolsPolicy
-from workflows import WORKFLOWS, a_trace
 
 NO_SCORES = Scores.no_rows()
 

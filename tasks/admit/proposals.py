@@ -1,0 +1,128 @@
+"""What a trace would be as a case: case.yaml filled from what the steps found, everything in it for a person to review."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from tasks.workflows import Workflow
+from twiceshy.casefile import Case, Layer, Opportunity
+from twiceshy.envelope import Envelope, Kind
+from twiceshy.history import effective
+from twiceshy.invariants import BUILT_IN, Sort
+
+_ID_LENGTH = 12
+
+LayerName = Literal[
+    "model", "harness.prompt", "harness.tool", "harness.workflow", "harness.memory", "environment", "grader", "unknown"
+]
+
+
+class Standing(NamedTuple):
+    """Code that stood at a tool somewhere in the workflow's recorded runs: its kind, its name, and where, as `before:issue_refund`."""
+
+    kind: str
+    name: str
+    at: str
+
+
+class Proposal(NamedTuple):
+    """A case that a person may promote. folder: relative to the folder of proposals."""
+
+    folder: Path
+    case: Case
+    envelope: Envelope
+
+
+class Grounds(NamedTuple):
+    """What a failure case rests on: its key (a row of `Memberships`), its signature's slug, its finding (a row of `Findings`), and its layer."""
+
+    membership: Mapping[str, Any]
+    slug: str
+    finding: Mapping[str, Any]
+    layer: Layer
+
+
+def judged_by_engine(invariant_id: str, workflow: Workflow) -> bool:
+    """Whether the engine can turn a case red on it: an invariant of the workflow, or a built-in check. A detector's hit is neither."""
+    if workflow.invariants is None:
+        return False
+    return invariant_id in BUILT_IN or workflow.invariants.of(invariant_id) is not None
+
+
+def failure_case(envelope: Envelope, grounds: Grounds, workflow: Workflow, stood: Sequence[Standing]) -> Proposal:
+    """The case of a failing run, review still open."""
+    membership, finding = grounds.membership, grounds.finding
+    tool = finding["tool"]
+    onset = envelope.at(finding["onset_seq"]) if finding["boundary"] else None
+    at_call = onset is not None and onset.kind is Kind.TOOL
+    case = Case(
+        id=f"{envelope.workflow}-{envelope.trace_id[:_ID_LENGTH]}", kind="failure", workflow=envelope.workflow, trace_id=envelope.trace_id,
+        signature=grounds.slug, signature_id=membership["signature"], tool=tool, severity=finding["severity"], layer=grounds.layer,
+        opportunity=Opportunity(seq=finding["onset_seq"]) if at_call else None, invariants=[finding["invariant_id"]],
+        decided_by=_decided_by(tool, workflow, stood), breaks=_breaks(tool, grounds.layer.name, membership, stood),
+    )  # fmt: skip
+    return _proposal(Path(envelope.workflow) / grounds.slug, case, envelope)
+
+
+def positive_case(envelope: Envelope, tool: str, workflow: Workflow) -> Proposal:
+    """The case of a run in which a write went well: what keeps a guard from refusing everything."""
+    first = next(
+        crossing.seq
+        for crossing in envelope.crossings
+        if crossing.name == tool and effective(crossing, workflow.policy)
+    )
+    case = Case(
+        id=f"{envelope.workflow}-{envelope.trace_id[:_ID_LENGTH]}", kind="positive", workflow=envelope.workflow, trace_id=envelope.trace_id,
+        tool=tool, opportunity=Opportunity(seq=first),
+    )  # fmt: skip
+    return _proposal(Path(envelope.workflow) / f"positive-{tool}", case, envelope)
+
+
+def clean_writes(envelope: Envelope, workflow: Workflow) -> list[str]:
+    """The write tools that a run called with effect and without any error, each once, in order."""
+    written = [crossing for crossing in envelope.crossings if effective(crossing, workflow.policy)]
+    return list(dict.fromkeys(crossing.name for crossing in written if crossing.error is None))
+
+
+def _proposal(folder: Path, case: Case, envelope: Envelope) -> Proposal:
+    """The judging modes are written out, so that a reviewer sees them."""
+    return Proposal(
+        folder, msgspec.structs.replace(case, judge=case.judges(), envelope_digest=envelope.digest), envelope
+    )
+
+
+def _decided_by(tool: str | None, workflow: Workflow, stood: Sequence[Standing]) -> list[str]:
+    """What may decide the case after a divergence: the must_happens that wait for an opportunity. One about a guard of another tool decides nothing here."""
+    found = []
+    for invariant in workflow.invariants.invariants if workflow.invariants else ():
+        spec = invariant.spec
+        if spec.kind is Sort.MUST_HAPPEN and spec.only_if == "opportunity" and spec.at is not None:
+            places = {code.at for code in stood if code.kind == Kind.GUARD and code.name == spec.at.guard}
+            if spec.at.guard is None or (tool is not None and (not places or f"before:{tool}" in places)):
+                found.append(spec.id)
+    return found
+
+
+def _breaks(tool: str | None, layer: str, membership: Mapping[str, Any], stood: Sequence[Standing]) -> list[str]:
+    """The damage that must turn the case red: guards of the violating tool off; without a guard, the field stripped again or its hook off.
+
+    Where a guard stands, what a hook strips no longer decides: such a break would survive on every repaired version. A prompt or a model has no operator yet.
+    """
+    if layer in ("model", "harness.prompt"):
+        return []
+    guards = sorted(
+        {f"guard.off:{code.name}" for code in stood if code.kind == Kind.GUARD and code.at == f"before:{tool}"}
+    )
+    if guards or membership["stage_inferred"]:
+        return guards
+    shown = msgspec.json.decode(membership["evidence"])
+    changed = tool if shown["boundary"] == "-" else shown["boundary"]
+    if membership["stage"] == "post-tool-hook" and shown["change"] == "strip":
+        return [f"hook.strip:{changed}.{shown['path']}"]
+    if membership["stage"] == "pre-tool-hook":
+        return sorted(
+            {f"hook.off:{code.name}" for code in stood if code.kind == Kind.HOOK and code.at == f"before:{changed}"}
+        )
+    return []
