@@ -11,6 +11,7 @@ import polars as pl
 
 from tasks.contracts import Quarantine, quarantined, validated
 from tasks.pull.claims import claimed
+from tasks.pull.lengths import caps, marked
 from tasks.pull.schema import Pulls
 from tasks.sources.records import SYNTHETIC, frame
 from tasks.sources.schema import ScoreRecords, SpanRecords
@@ -90,6 +91,7 @@ def pull(source: Source, window: Window, terms: Terms, known: Known | None = Non
     if unchanged:
         again = _again(source, window, {raw.name for raw in unchanged}, _short(spans, known), terms)
         spans, scores = _joined([*files, *again])
+    spans = marked(spans, caps(pl.concat([SpanRecords.no_rows(), *(held.spans for held in read)])))
     return Pulled(
         SpanRecords.arranged(claimed(spans, terms.workflows, asked=terms.workflow)), ScoreRecords.arranged(scores),
         Pulls.arranged(frame([held.account(source.name, window, terms) for held in files], Pulls)),

@@ -8,7 +8,8 @@ import pytest
 
 from tasks.sources import otlp
 from tasks.sources.source import MAX_SPAN_BYTES, Window
-from traces import CALLED, HARNESS, a_raw, a_request, a_wire_span, normalized, wire
+from tasks.store.database import Limits, connect
+from traces import CALLED, HARNESS, a_raw, a_request, a_wire_span, normalized, real, wire
 from twiceshy.errors import FormatError, InputError
 
 TRACE = "5b8efff798038103d269b633813fc60c"
@@ -213,6 +214,9 @@ def test_future_agi_1028_odd_values_survive_the_round_trip(tmp_path: Path) -> No
     )
     mapped.spans.write_parquet(tmp_path / "spans.parquet")
     assert pl.read_parquet(tmp_path / "spans.parquet").equals(mapped.spans)
+    with connect({"spans": [tmp_path / "spans.parquet"]}, limits=Limits(spill=tmp_path)) as database:
+        through = database.sql("select raw from spans order by span_id").fetchall()
+    assert [raw for (raw,) in through] == mapped.spans.sort("span_id")["raw"].to_list()
     assert mapped.spans.sort("span_id")["raw"][0] == '{"a":{"$float":"nan"},"b":"x\\u0000y"}'
 
 
@@ -273,6 +277,21 @@ def test_permuted_and_split_input_gives_same_rows() -> None:
     one = wire(a_request(*spans)).spans.sort("row_id")
     other = pl.concat([wire(a_request(span)).spans for span in reversed(spans)]).sort("row_id")
     assert one.equals(other)
+
+
+def test_agent_prism_base64_requests_are_one_trace() -> None:
+    (raw,) = otlp.source.fetch(Window(paths=(real("agent-prism/quo_tav_agent.otlp.json.gz"),)))
+    mapped = otlp.spans(raw, harness_state=HARNESS)
+    made = normalized(mapped)
+    assert (mapped.spans_in, mapped.spans.height, made.traces.height) == (29, 29, 1)
+    assert made.traces.select("tree_integrity", "orphans").rows() == [("intact", 0)]
+
+
+def test_real_tempo_export_has_nine_orphans() -> None:
+    (raw,) = otlp.source.fetch(Window(paths=(real("agentevals/tempo_export_with_batches.json"),)))
+    made = normalized(otlp.spans(raw, harness_state=HARNESS))
+    assert made.traces.select("spans", "tree_integrity", "orphans").rows() == [(86, "synthetic_root", 9)]
+    assert made.spans.filter(pl.col("kind") == "infra")["error_code"].null_count() == 81
 
 
 def test_missing_file_is_named(tmp_path: Path) -> None:

@@ -8,10 +8,11 @@ import pytest
 
 from tasks.normalize.step import normalize, unredacted
 from tasks.pull.claims import claimed
+from tasks.pull.lengths import caps
 from tasks.pull.step import Known, Pulled, Terms, pull
 from tasks.sources import openai_chat, otlp
 from tasks.sources.source import Raw, Source, Window
-from traces import CALLED, HARNESS, ROOT, a_request, a_run, a_span, a_wire_span, mapped, said, told
+from traces import CALLED, HARNESS, ROOT, a_request, a_run, a_span, a_wire_span, mapped, real, said, told
 from twiceshy.errors import InputError
 
 TERMS = Terms(harness_state=HARNESS)
@@ -222,3 +223,35 @@ def test_tools_of_two_workflows_claim_nothing() -> None:
     spans = mapped(a_span("1", tool_name="book")).spans
     assert claimed(spans, {"a": ["book"], "b": ["book", "cancel"]})["workflow"].to_list() == [None]
     assert claimed(mapped(a_span("1", "agent", "a")).spans, {"a": ["book"]})["workflow"].to_list() == [None]
+
+
+def long_texts(*lengths: int) -> list[dict[str, Any]]:
+    return [
+        a_request(a_wire_span(f"{at}", attributes=CALLED | {"note": f"{at:04}".ljust(length, "x")}, traceId="a" * 32)) for at, length in enumerate(lengths, 1)
+    ]  # fmt: skip
+
+
+def test_ops_python_173_spike_at_one_length_is_a_cap(tmp_path: Path) -> None:
+    pulled = a_pull(otlp.source, a_file(tmp_path / "a.jsonl", *long_texts(256, 256, 256, 256, 256, 200)))
+    assert sorted(pulled.spans["flags"].to_list()) == [[], *[["truncated"]] * 5]
+
+
+@pytest.mark.parametrize(
+    "lengths", [(256, 256, 256, 256, 200), (100, 100, 100, 100, 100, 100), (256, 256, 256, 256, 256, 257)]
+)
+def test_other_lengths_are_no_cap(tmp_path: Path, lengths: tuple[int, ...]) -> None:
+    pulled = a_pull(otlp.source, a_file(tmp_path / "a.jsonl", *long_texts(*lengths)))
+    assert pulled.spans["flags"].explode().drop_nulls().is_empty()
+
+
+def test_one_text_used_often_is_no_cap(tmp_path: Path) -> None:
+    spans = [
+        a_request(a_wire_span(f"{at}", attributes=CALLED | {"note": "x" * 256}, traceId="a" * 32)) for at in range(1, 9)
+    ]
+    assert a_pull(otlp.source, a_file(tmp_path / "a.jsonl", *spans)).spans["flags"].explode().drop_nulls().is_empty()
+
+
+def test_samples_and_airline_runs_are_not_cut() -> None:
+    pulled = a_pull(otlp.source, *sorted(ROOT.glob("data/samples/*.jsonl")))
+    chats = a_pull(openai_chat.source, real("tau-bench/gpt-4o-airline.trajectories.jsonl.gz"))
+    assert (caps(pulled.spans), caps(chats.spans)) == ({}, {})
