@@ -28,5 +28,7 @@ class RedactedSpans(SpanRecords):
     key_id: TextOrNull
     redaction_map: JsonOrNull
     """{path: action}: what was done where, so that a dropped field is not called vanished."""
+    pseudonyms: JsonOrNull
+    """{pseudonym: keyed digest} of all that stand in this trace, on its first row: a case carries them, so that a replay knows them without the key."""
     holds: Labels
     """Sorted hold reasons of this span's trace; empty where nothing stands against it."""

@@ -20,7 +20,8 @@ _SPACES = re.compile(r"\s+")
 # What people and programs write where a value should be: it names nobody, so it is nobody's value.
 _PLACEHOLDER = re.compile(
     r"(?:<[^<>]*>|\[[^\[\]]*\]|\{[^{}]*\}|n/?a|none|null|nil|unknown|undefined|missing|empty|string|anonymous|default|tbd|todo|xxx+|\?+|-+|\.+|_+|\*+"
-    r"|(?:your|the|my|some|example|sample|dummy|placeholder)[ _-].*|(?:user|customer|order|account)?[ _-]?id|placeholder)",
+    r"|(?:your|the|my|some|example|sample|dummy|placeholder|insert|enter)[ _-](?:[\w-]+[ _-]){0,3}"
+    r"(?:id|number|name|email|address|token|key|code|date|value|here)|(?:user|customer|order|account)?[ _-]?id|placeholder)",
     re.IGNORECASE,
 )
 

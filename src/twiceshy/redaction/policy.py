@@ -24,7 +24,7 @@ Action = Literal["drop", "generalize", "synthesize", "restrict", "keep"]
 TYPES = ("email", "phone", "iban", "card", "ssn", "person_name", "address", "date_of_birth", "last_four")
 """Types with a canonical form and a synthesis of their own; any other name is a business id of the workflow, as `order_id`."""
 
-DETECTORS = ("email", "phone", "iban", "card", "ssn", "ip", "secret")
+DETECTORS = ("email", "phone", "iban", "card", "last_four", "ssn", "ip", "secret")
 
 
 class _Shape(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -57,7 +57,7 @@ class FieldRule(_Shape, frozen=True, kw_only=True):
 class Defaults(_Shape, frozen=True, kw_only=True):
     """What happens where no rule speaks."""
 
-    unknown_field: Literal["hold", "drop", "restrict"] = "hold"
+    unknown_field: Literal["hold"] = "hold"
     free_text: Literal["detect+propagate"] = "detect+propagate"
 
 

@@ -19,7 +19,8 @@ class Limits(NamedTuple):
     characters: int = 8_000_000
 
 
-_LIMITS = Limits()
+LIMITS = Limits()
+"""The bounds of a walk unless others are given."""
 
 
 class BoundExceeded(Exception):
@@ -50,7 +51,7 @@ class Visitor(Protocol):
         ...
 
 
-def walked(value: Any, place: str, visitor: Visitor, *, limits: Limits = _LIMITS, depth: int = 0) -> Any:
+def walked(value: Any, place: str, visitor: Visitor, *, limits: Limits = LIMITS, depth: int = 0) -> Any:
     """A new value in which the visitor has seen every leaf and key. Raises BoundExceeded."""
     return _Walk(visitor, limits).value(place, value, depth)
 
