@@ -40,7 +40,7 @@ class Chat:
     def walked(self, value: Any, place: str, *, free: bool = True) -> Any:
         """The value, its calls and results under `tool.NAME.args` and `tool.NAME.result`, the rest at `place`."""
         if isinstance(value, list | tuple):
-            return [self.walked(item, fieldpaths.item(place), free=free) for item in value]
+            return [self.walked(item, place, free=free) for item in value]
         if isinstance(value, dict) and ("role" in value or (free and _is_message(value))):
             return self._message(value, place)
         if isinstance(value, dict) and free:

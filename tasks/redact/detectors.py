@@ -61,7 +61,10 @@ _AMERICAN = re.compile(
     re.IGNORECASE,
 )
 _TRUNK = re.compile(r"\(?0[1-9]\d{0,4}\)?(?:[ .-]\(?\d{1,8}\)?){1,5}")
-_DATED = re.compile(r"(?:\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4})(?:[ T].*)?")
+# Dates, and our own stand-ins for social security numbers.
+_NO_PHONE = re.compile(
+    r"000[- ]?\d{2}[- ]?\d{4}|(?:\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4})(?:[ T].*)?"
+)
 
 # Length of an IBAN by country (ISO 13616 registry).
 _IBAN_LENGTHS = {
@@ -242,10 +245,11 @@ def _is_phone(text: str, match: re.Match[str], region: str | None) -> bool:
     digits = sum(char.isdigit() for char in raw)
     worded = _beside(_PHONE_WORDS, text, match, before=32) or _PHONE_AFTER.match(text, match.end()) is not None
     separated = not raw.lstrip("+").isdigit()
-    if not (6 if worded and separated else 7) <= digits <= 20 or _DATED.fullmatch(raw):  # noqa: PLR2004 - an extension included
+    if not (6 if worded and separated else 7) <= digits <= 20 or _NO_PHONE.fullmatch(raw):  # noqa: PLR2004 - an extension included
         return False
     if raw.startswith("+") or (raw.startswith("00") and (separated or worded)):
-        return phones.parsed(raw, region) is not None or (separated and digits > 8)  # noqa: PLR2004 - country code and all
+        long_enough = raw.startswith("+") and separated and digits > 8  # noqa: PLR2004 - country code and all
+        return long_enough or phones.parsed(raw, region) is not None
     if _AMERICAN.fullmatch(raw) or worded:
         return phones.parsed(raw, region) is not None or separated
     return _TRUNK.fullmatch(raw) is not None and phones.parsed(raw, region) is not None

@@ -161,12 +161,13 @@ def _seeds_in(text: str, known: list[Known]) -> int:
     automaton = ahocorasick.Automaton()
     for seed in known:
         for form in ("NFC", "NFD", "NFKC"):
-            automaton.add_word(unicodedata.normalize(form, seed.text.strip()).lower(), seed)
+            spelling = unicodedata.normalize(form, seed.text.strip()).lower()
+            automaton.add_word(spelling, (len(spelling), seed))
     automaton.make_automaton()
     straight = len(lowered) == len(text)
     found = 0
-    for last, seed in automaton.iter(lowered):
-        start = last + 1 - len(seed.text.strip())
+    for last, (length, seed) in automaton.iter(lowered):
+        start = last + 1 - length
         spelled = text[start : last + 1] if straight else ""
         found += (
             _stands_alone(lowered, start, last + 1)
@@ -192,11 +193,8 @@ def _is_tail(seed: Known, text: str, start: int) -> bool:
 
 
 def _numbers_in(text: str, known: list[Known]) -> int:
-    numbers = {
-        digits
-        for seed in known
-        if len(digits := re.sub(r"\D", "", seed.text)) >= _EXACT_NUMBER and len(digits) * 2 > len(seed.text)
-    }
+    written = [seed.text for seed in known if not any(map(str.isalpha, seed.text))]
+    numbers = {digits for number in written if len(digits := re.sub(r"\D", "", number)) >= _EXACT_NUMBER}
     if not numbers:
         return 0
     runs = [re.sub(r"\D", "", run) for run in _DIGIT_RUN.findall(text)]

@@ -18,7 +18,7 @@ Default = Literal["hold", "free", "drop"]
 _ARGUMENTS, _RESULTS = ("proposed", "seen"), ("raw", "shown")
 _SIDES = (*_ARGUMENTS, *_RESULTS)
 # Kinds whose payloads are somebody's words or draws, not records with fields.
-_FREE_KINDS = frozenset({"model", "user", "clock", "random", "flag"})
+_FREE_KINDS = frozenset({"clock", "random", "flag"})
 # Kinds that are no boundary: nothing downstream reads their payloads, so what no rule keeps goes.
 _CONTEXT_KINDS = frozenset({"step", "eval", "infra"})
 
@@ -64,6 +64,8 @@ def _side(row: Mapping[str, Any], column: str) -> Payload:
         return _code(row, column)
     if kind == "agent":
         return Payload(column, "input.user" if part == "args" else "output", "hold", chat=True)
+    if kind == "user":
+        return Payload(column, "input.user", "free", chat=True)
     if kind == "model":
         return Payload(column, f"model.{_model_name(row)}.messages", "free", chat=True)
     default: Default = "free" if kind in _FREE_KINDS else "drop" if kind in _CONTEXT_KINDS else "hold"

@@ -44,6 +44,7 @@ class Options:
 
     reads: tools whose calls are reads; None where nobody knows, and then a banded argument of any tool holds its trace. schemas: tool -> schema of its arguments.
     table: pseudonym -> digest, of the whole namespace so far. verdicts: frame of spans -> {trace_id: digest of what every invariant says of it}, or None.
+    scan: the leak scan of what is about to leave.
     """
 
     reads: Collection[str] | None = None
@@ -51,6 +52,7 @@ class Options:
     table: Mapping[str, str] = field(default_factory=dict)
     limits: walking.Limits = walking.LIMITS
     verdicts: Callable[[pl.DataFrame], Mapping[str, str]] | None = None
+    scan: Callable[[bytes, Sequence[leakscan.Known]], Sequence[leakscan.Hit]] = leakscan.scan
 
 
 class Redacted(NamedTuple):
@@ -209,7 +211,7 @@ class _Shard:
         """The independent look at what is about to leave; a scanner that fails admits nothing."""
         known = trace.known
         try:
-            hits = leakscan.scan(_final_bytes(rows, scores), known)
+            hits = self._options.scan(_final_bytes(rows, scores), known)
         except Exception:  # noqa: BLE001 - whatever broke, nothing was proven
             trace.findings.holds["scanner_error", ""] += 1
             return

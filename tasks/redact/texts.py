@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from tasks.redact.detectors import generalized_ip
@@ -29,10 +29,14 @@ _DETECTED, _DATED, _SPELLED = 1_000, 2_000, 3_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calendar:
-    """How the dates of one trace move: by whole days; and which of them are birthdays, which move by themselves. year: for dates that name none."""
+    """How the dates of one trace move: by whole days, in the wall time of its zone; and which of them are birthdays, which move by themselves.
+
+    year: for dates that name none.
+    """
 
     days: int
     year: int
+    zone: str = "UTC"
     birthdays: Mapping[date, date] = field(default_factory=dict)
 
 
@@ -67,6 +71,8 @@ class Texts:
         """A date, an instant or a number of seconds, ms, us or ns since the epoch, moved with the calendar; text by its dates."""
         if isinstance(value, str):
             return self.redacted(value)
+        if isinstance(value, datetime) and value.tzinfo is not None:
+            return dates.shifted_moment(value, self._calendar.days, self._calendar.zone)
         if isinstance(value, date):
             return value + timedelta(days=self._calendar.days)
         if isinstance(value, int | float) and not isinstance(value, bool):

@@ -72,7 +72,8 @@ class TraceRedaction:
         except walking.BoundExceeded as bound:
             self.findings.holds[bound.reason, ""] += 1
         seeded = any(found.rank < len(self._policy.fields) for found in self.findings.occurrences)
-        if self.findings.has_text and not self.findings.has_structure and not seeded:
+        found = self.findings
+        if found.has_text and not found.has_structure and not seeded and not found.holds:
             self.findings.holds["free_text_without_seeds", ""] += 1
 
     def _collect(self, visitor: Collecting) -> None:
@@ -157,9 +158,9 @@ class TraceRedaction:
         """(span rows, score rows) with everything replaced. Raises BoundExceeded."""
         redactor = self._shared.redactor
         redactor.pseudonyms.used = {}
-        calendar = Calendar(
-            days=self.movement.days, year=self.movement.year, birthdays=seeds.birthdays(self.findings, redactor)
-        )
+        zone = next((row["clock_tz"] for row in self.rows if row["clock_tz"]), "UTC")
+        birthdays = seeds.birthdays(self.findings, redactor)
+        calendar = Calendar(days=self.movement.days, year=self.movement.year, zone=zone, birthdays=birthdays)
         texts = Texts(redactor, self._shared.detectors, Propagator(self.seeds), calendar, self.counts)
         visitor = Replacing(redactor, self.findings, texts, self.counts, self.shown)
         chat = Chat(self._walk(visitor))

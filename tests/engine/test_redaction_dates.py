@@ -97,6 +97,12 @@ def test_instants_move_in_wall_time() -> None:
     assert in_utc == int(datetime(2024, 2, 12, 12, tzinfo=UTC).timestamp()) * 10**9 + 5
 
 
+def test_moment_moves_like_its_instant() -> None:
+    summer = datetime(2024, 7, 1, 12, 0, 0, 5, tzinfo=UTC)
+    moved = dates.shifted_moment(summer, -7 * 20, "Europe/London")
+    assert moved == datetime(2024, 2, 12, 13, 0, 0, 5, tzinfo=UTC)
+
+
 def test_unknown_zone_counts_as_utc() -> None:
     assert dates.shifted_instant(5, 7, "Not/AZone") == 5 + 7 * dates.DAY_NS
 

@@ -1,109 +1,120 @@
+import random
+import string
+import uuid
 from typing import Any
 
 import pytest
-from msgspec import UNSET
 
-from builders import a_crossing, an_envelope
-from tasks.detect.detectors import Hit, hits
-from twiceshy.conditions import Condition
-from twiceshy.envelope import Crossing, Effect, ErrorRecord
-from twiceshy.evidence import recorded_run
-from twiceshy.policy import ToolPolicy, ToolsPolicy
+from tasks.redact.detectors import Detectors, generalized_ip
+from twiceshy.redaction import FieldRule, Policy
 
-POLICY = ToolsPolicy(
-    workflow="refund",
-    tools={
-        "get_order": ToolPolicy(effect=Effect.READ),
-        "get_status": ToolPolicy(effect=Effect.READ, poll=True, max_polls=4),
-        "think": ToolPolicy(effect=Effect.NONE),
-        "send_message": ToolPolicy(effect=Effect.WRITE, closing=True),
-    },
+ALL: dict[str, Any] = dict.fromkeys(["email", "phone", "iban", "card", "last_four", "ssn", "ip", "secret"], "drop")
+
+
+def found(text: str, region: str | None = "GB", **detectors: Any) -> list[tuple[str, str]]:
+    fields = (FieldRule(path="a.b", action="synthesize", type="order_id", pattern=r"(?:order )?(?P<id>[A-Z]\d{3,6})"),)
+    policy = Policy(
+        policy="p",
+        version=1,
+        namespace="n",
+        key_id="k",
+        default_region=region,
+        detectors=ALL | detectors,
+        fields=fields,
+    )
+    return [(kind, text[start:end]) for start, end, kind in Detectors(policy).find(text).detections]
+
+
+@pytest.mark.parametrize(
+    ("text", "hit"),
+    [
+        ("write to Mia.Borg+x@shop.example.", ("email", "Mia.Borg+x@shop.example")),
+        ("call 020 7123 4567 now", ("phone", "020 7123 4567")),
+        ("+44 (0)20 7123 4567", ("phone", "+44 (0)20 7123 4567")),
+        ("phone: 02071234567", ("phone", "02071234567")),
+        ("pay with 4539 1488 0343 6467 please", ("card", "4539 1488 0343 6467")),
+        ("my card is 4539148803436467", ("card", "4539148803436467")),
+        ("the card ending in 6467", ("last_four", "6467")),
+        ("use my 6467 card", ("last_four", "6467")),
+        ("iban GB82WEST12345698765432, ok", ("iban", "GB82WEST12345698765432")),
+        ("GB82 WEST 1234 5698 7654 32 OK", ("iban", "GB82 WEST 1234 5698 7654 32")),
+        ("ssn=078-05-1120&x", ("ssn", "078-05-1120")),
+        ("my SSN: 078051120", ("ssn", "078051120")),
+        ("from 203.0.113.77:", ("ip", "203.0.113.77")),
+        ("at 2001:db8:aa::17", ("ip", "2001:db8:aa::17")),
+        ("key sk-proj-abcdefghij1234567890", ("secret", "sk-proj-abcdefghij1234567890")),
+        ("https://mia:hunter2@db.example/x", ("secret", "mia:hunter2")),
+    ],
 )
-TIMEOUT = ErrorRecord(cls="TimeoutError", type="timeout", message="timed out after 10 s")
+def test_value_is_found(text: str, hit: tuple[str, str]) -> None:
+    assert hit in found(text)
 
 
-def calls(*names: str, **given: Any) -> list[Crossing]:
-    """Tool calls in order; `name:x` asks with x."""
-    made = []
-    for seq, text in enumerate(names, start=1):
-        name, _, asked = text.partition(":")
-        made.append(a_crossing(seq, name, **{"seen": {"id": asked}, "effect": None, **given}))
-    return made
+def machine_ids() -> dict[str, Any]:
+    dice = random.Random(7)
+    return {
+        "uuid4": lambda: str(uuid.UUID(int=dice.getrandbits(128), version=4)),
+        "hex32": lambda: f"{dice.getrandbits(128):032x}",
+        "epoch_s": lambda: str(dice.randrange(1_600_000_000, 1_800_000_000)),
+        "epoch_ms": lambda: str(dice.randrange(16 * 10**11, 18 * 10**11)),
+        "epoch_ns": lambda: str(dice.randrange(16 * 10**17, 18 * 10**17)),
+        "order": lambda: f"order A{dice.randrange(100, 10_000)}",
+        "hosted": lambda: (
+            f"hosted-eu-2026{dice.randrange(1, 13):02d}{dice.randrange(1, 29):02d}-{dice.randrange(100):02d}"
+        ),
+        "product": lambda: str(dice.randrange(10**9, 10**10)),
+        "call": lambda: "call_" + "".join(dice.choices(string.ascii_letters + string.digits, k=24)),
+        "amount": lambda: f"{dice.random() * 5000:.2f}",
+        "sixteen": lambda: str(dice.randrange(10**15, 10**16)),
+        "version": lambda: f"v{dice.randrange(20)}.{dice.randrange(20)}.{dice.randrange(20)}",
+        "sum": lambda: (
+            f"({dice.randrange(100, 2000)} - {dice.randrange(100, 200)}) + ({dice.randrange(100, 2000)} - 101)"
+        ),
+    }
 
 
-def found(*crossings: Crossing, done: str | None = None) -> list[Hit]:
-    condition = Condition(done, where="tools.yaml") if done else None
-    return hits(recorded_run(an_envelope(*crossings), POLICY), condition)
+@pytest.mark.parametrize("kind", machine_ids())
+@pytest.mark.parametrize("region", ["GB", "US", "DE"])
+def test_langwatch_7017_machine_ids_are_nobody(kind: str, region: str) -> None:
+    make = machine_ids()[kind]
+    for value in (make() for _ in range(300)):
+        assert found(value, region) + found(f'{{"id": "{value}"}}', region) == [], value
 
 
-def named(hit: Hit) -> tuple[str, str, list[str]]:
-    return hit.detector, hit.level, [step.crossing.place for step in hit.steps]
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2026-06-02 10:00",
+        "1,234.56",
+        "12:30:45",
+        "127.0.0.1",
+        "10.0.0.0",
+        "u0123456789abcdef@example.invalid",
+        "000-12-3456",
+    ],
+)
+def test_harmless_text_is_left(text: str) -> None:
+    assert found(text) == []
 
 
-def test_two_equal_calls_are_a_signal() -> None:
-    assert [named(hit) for hit in found(*calls("get_order", "get_order"))] == [("repeat", "signal", ["#1", "#2"])]
+def test_declared_id_is_detected_when_asked() -> None:
+    assert found("about order A184, XA184 and A184b") == []
+    assert found("about order A184, XA184 and A184b", order_id="synthesize") == [("order_id", "A184")]
 
 
-def test_three_equal_calls_fail() -> None:
-    assert [named(hit) for hit in found(*calls(*["get_order"] * 3))] == [("repeat", "failure", ["#1", "#2", "#3"])]
+def test_detector_can_be_off() -> None:
+    assert found("mia@shop.example", email="keep") == []
 
 
-def test_write_between_is_no_repeat() -> None:
-    assert found(*calls("get_order", "pay", "get_order", "pay:2", "get_order")) == []
-
-
-def test_other_result_is_no_repeat() -> None:
-    assert found(*(a_crossing(seq, raw=seq) for seq in (1, 2, 3))) == []
-
-
-def test_agents_repeat_apart() -> None:
-    scoped = [a_crossing(seq, scope=str(seq % 2)) for seq in (1, 2, 3, 4)]
-    assert [named(hit)[2] for hit in found(*scoped)] == [["#1", "#3"], ["#2", "#4"]]
-
-
-def test_poll_may_repeat() -> None:
-    assert found(*calls(*["get_status"] * 4)) == []
-
-
-def test_poll_past_its_limit_fails() -> None:
-    assert [named(hit)[:2] for hit in found(*calls(*["get_status"] * 5))] == [("repeat", "failure")]
-
-
-def test_same_result_is_no_progress() -> None:
-    assert [named(hit)[:2] for hit in found(*calls(*[f"get_order:{at}" for at in range(5)]))] == [
-        ("no_progress", "failure")
-    ]
-    assert found(*calls(*[f"get_order:{at}" for at in range(4)])) == []
-
-
-def test_thinking_is_progress() -> None:
-    assert found(*calls(*[f"think:{at}" for at in range(5)])) == []
-
-
-def test_equal_errors_in_a_row_fail() -> None:
-    failed = calls("get_order:1", "get_order:2", "get_order:3", error=TIMEOUT, raw=UNSET, shown=UNSET)
-    assert [named(hit) for hit in found(*failed)] == [("error_run", "failure", ["#1", "#2", "#3"])]
-
-
-def test_another_tool_does_not_break_error_run() -> None:
-    failed = calls("get_order:1", "get_order:2", error=TIMEOUT, raw=UNSET, shown=UNSET)
-    other = a_crossing(3, "think", effect=None)
-    third = a_crossing(4, "get_order", seen={"id": "3"}, error=TIMEOUT, raw=UNSET, shown=UNSET)
-    assert [named(hit) for hit in found(*failed, other, third)] == [("error_run", "failure", ["#1", "#2", "#4"])]
-
-
-def test_hidden_error_is_swallowed() -> None:
-    hidden = a_crossing(1, raw={"error": "not found"}, shown={"status": "fine"})
-    assert [named(hit) for hit in found(hidden)] == [("swallowed_error", "failure", ["#1"])]
-
-
-@pytest.mark.parametrize("shown", [{"error": "not found"}, "Error: not found", {"status": "error"}, UNSET])
-def test_shown_error_is_not_swallowed(shown: Any) -> None:
-    assert found(a_crossing(1, raw={"error": "not found"}, shown=shown)) == []
-
-
-def test_work_after_done_is_overrun() -> None:
-    done = 'state.writes.exists(write, write.tool == "pay")'
-    hit = found(*calls("get_order", "pay", "get_order:2", "send_message", "think"), done=done)
-    assert [named(one) for one in hit] == [("overrun", "failure", ["#3", "#5"])]
-    assert found(*calls("get_order", "pay", "get_order:2")) == []
+@pytest.mark.parametrize(
+    ("address", "network"),
+    [
+        ("203.0.113.77", "203.0.113.0"),
+        ("2001:db8:aa:1::17", "2001:db8:aa::"),
+        ("127.0.0.1", None),
+        ("::1", None),
+        ("300.1.1.1", None),
+    ],
+)
+def test_address_becomes_its_network(address: str, network: str | None) -> None:
+    assert generalized_ip(address) == network

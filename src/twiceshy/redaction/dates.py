@@ -197,6 +197,13 @@ def shifted_instant(instant_ns: int, days: int, zone: str) -> int:
     return int(moved.timestamp()) * 10**9 + rest
 
 
+def shifted_moment(moment: datetime, days: int, zone: str) -> datetime:
+    """A moment moved like an instant, with the offset it was written with."""
+    second = moment.replace(microsecond=0)
+    moved = shifted_instant(int(second.timestamp()) * 10**9, days, zone)
+    return datetime.fromtimestamp(moved // 10**9, moment.tzinfo).replace(microsecond=moment.microsecond)
+
+
 def days_of(below: Callable[[int], int]) -> int:
     """A shift: 1 to 52 whole weeks, back or forth, so that weekday, order and intervals stay. below(n): a draw from 0..n-1."""
     weeks = below(104) - 52

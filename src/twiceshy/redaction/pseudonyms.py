@@ -82,8 +82,13 @@ class Pseudonyms:
 
     def known_alias(self, canonical: str, kinds: Iterable[str]) -> str | None:
         """The pseudonym that the table holds for a value under any of the types: an id passed in the wrong field is still that id."""
-        digests = (self.digest(kind, canonical) for kind in kinds)
-        return next((self._by_digest[digest] for digest in digests if digest in self._by_digest), None)
+        for kind in kinds:
+            digest = self.digest(kind, canonical)
+            if digest in self._by_digest:
+                alias = self._by_digest[digest]
+                self.used[alias] = digest
+                return alias
+        return None
 
     def draw(self, *parts: str) -> synthesis.Draw:
         """Keyed numbers for something that is no pseudonym, as the date shift of a subject. Raises KeyMissing."""

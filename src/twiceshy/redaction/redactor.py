@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 RESTRICTED = "[restricted]"
 """What stands in the corpus for a value that only the raw copy holds."""
 
+_ADDRESS = re.compile(r"[^\s@]+@[^\s@]+\.[^\s@]+")
 _WORD = re.compile(r"[^\W\d_]+")
 _TITLES = frozenset(
     str.split("mr mrs ms miss mx dr prof sir jr sr ii iii iv de da di del la le van von der den bin al el")
@@ -92,7 +93,8 @@ class Redactor:
             case "date_of_birth":
                 return self._birth(text)
             case _:
-                return self._identifier(kind, text)
+                # An id that is an address is that address, or its stand-in would read like somebody's.
+                return self._value("email", text) if _ADDRESS.fullmatch(text.strip()) else self._identifier(kind, text)
 
     def alias(self, kind: str, canonical: str) -> str:
         """The pseudonym of a canonical value; of the type under which it is known already, if it is."""
