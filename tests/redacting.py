@@ -1,5 +1,6 @@
 """Traces of people who do not exist, for tests of redaction: span rows by the tables' own models, and a policy that names their fields."""
 
+import json
 from typing import Any
 
 import polars as pl
@@ -123,3 +124,47 @@ def everything(result: Redacted) -> str:
     """All that redact hands on, as one text."""
     frames = (result.spans, result.scores, result.holds, result.report)
     return "\n".join(str(value) for frame in frames for row in frame.iter_rows() for value in row if value is not None)
+
+
+MIA: dict[str, Any] = {
+    "customer_id": "cus_88213",
+    "first_name": "Mia",
+    "last_name": "Li-Borg",
+    "email": "mia.borg@shop.example",
+    "phone": "020 7123 4567",
+    "card": "4539 1488 0343 6467",
+    "last_four": "6467",
+    "dob": "1990-04-05",
+    "address": "975 Sunset Drive",
+}
+SPOKEN = (
+    "Hi, I am Mia Li-Borg (MIA.BORG@shop.example, +44 20 7123 4567), born April 5th, 1990, of 975 sunset drive. "
+    "My card ending in 6467 paid order A184 as cus_88213; call me Mia."
+)
+
+
+def a_trace(spoken: str = SPOKEN, **person: Any) -> list[dict[str, Any]]:
+    """A refund: what was said, an order looked up, a message sent."""
+    who = MIA | person
+    order = {"order_id": "A184", "amount": 750, "limit": 500, "methods": {"card_4421486": {"amount": 5}}, **who}
+    return [
+        a_request(1, ("system", "The time is 2026-06-02 10:00."), ("user", spoken), clock_text="2026-06-02 10:00"),
+        a_call(2, "get_order", {"order_id": "order A184"}, order),
+        a_call(3, "send", {"body": f"Dear {who['first_name']}, order A184 is on its way."}, {"status": "sent"}),
+    ]
+
+
+def payload(result: Redacted, seq: int, column: str) -> Any:
+    """The value of a payload column of one span."""
+    row = result.spans.filter(pl.col("seq") == seq)
+    return json.loads(row[column][0])
+
+
+def said(result: Redacted, seq: int = 1, at: int = -1) -> str:
+    """The text of one message of a request, the last unless said otherwise."""
+    return str(payload(result, seq, "messages_in")[at]["parts"][0]["content"])
+
+
+def holds(result: Redacted) -> list[str]:
+    """The reasons for which anything was held."""
+    return sorted(set(result.holds["reason"]))

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from redacting import (
     KEYS,
+    MIA,
+    SPOKEN,
     TRACE,
     TUESDAY_NS,
     a_call,
@@ -18,11 +20,14 @@ from redacting import (
     a_request,
     a_score,
     a_span,
+    a_trace,
     everything,
+    holds,
     keep,
+    payload,
     redacted,
     rule,
-    some_spans,
+    said,
     text,
 )
 from tasks.redact.leakscan import scan
@@ -30,24 +35,7 @@ from tasks.redact.step import redact
 from twiceshy import identity
 from twiceshy.errors import KeyMismatch, KeyMissing, PolicyError
 from twiceshy.redaction import Keyring, Redactor
-from twiceshy.redaction.policy import Band
-from twiceshy.redaction.walking import Limits
 
-MIA: dict[str, Any] = {
-    "customer_id": "cus_88213",
-    "first_name": "Mia",
-    "last_name": "Li-Borg",
-    "email": "mia.borg@shop.example",
-    "phone": "020 7123 4567",
-    "card": "4539 1488 0343 6467",
-    "last_four": "6467",
-    "dob": "1990-04-05",
-    "address": "975 Sunset Drive",
-}
-SPOKEN = (
-    "Hi, I am Mia Li-Borg (MIA.BORG@shop.example, +44 20 7123 4567), born April 5th, 1990, of 975 sunset drive. "
-    "My card ending in 6467 paid order A184 as cus_88213; call me Mia."
-)
 RAW = (
     "Mia",
     "Borg",
@@ -63,29 +51,6 @@ RAW = (
     "A184",
     "4421486",
 )
-
-
-def a_trace(spoken: str = SPOKEN, **person: Any) -> list[dict[str, Any]]:
-    who = MIA | person
-    order = {"order_id": "A184", "amount": 750, "limit": 500, "methods": {"card_4421486": {"amount": 5}}, **who}
-    return [
-        a_request(1, ("system", "The time is 2026-06-02 10:00."), ("user", spoken), clock_text="2026-06-02 10:00"),
-        a_call(2, "get_order", {"order_id": "order A184"}, order),
-        a_call(3, "send", {"body": f"Dear {who['first_name']}, order A184 is on its way."}, {"status": "sent"}),
-    ]
-
-
-def payload(result: Any, seq: int, column: str) -> Any:
-    row = result.spans.filter(pl.col("seq") == seq)
-    return json.loads(row[column][0])
-
-
-def said(result: Any, seq: int = 1, at: int = -1) -> str:
-    return str(payload(result, seq, "messages_in")[at]["parts"][0]["content"])
-
-
-def holds(result: Any) -> list[str]:
-    return sorted(set(result.holds["reason"]))
 
 
 def test_nothing_raw_is_left() -> None:
@@ -275,78 +240,6 @@ def test_redacted_key_equals_live_key() -> None:
     assert live.redact_arguments("get_order", recorded) == recorded
 
 
-@pytest.mark.parametrize(
-    ("rows", "reason", "place"),
-    [
-        ([a_call(1, "get_order", {"order_id": "A184"}, {"shoe_size": 44})], "unknown_field", "tool.get_order.result.shoe_size"),
-        ([a_call(1, "get_order", {"order_id": "A184"}, {"by": {"Mia Li": {"x": 1}}})], "unknown_field", "tool.get_order.result.by.*.x"),
-        ([a_request(1, ("user", "It is Mia Borg, please help"))], "free_text_without_seeds", ""),
-        ([*a_trace(), a_call(4, "read", {"n": 1}, {"body": "[REDACTED]"})], "hidden_upstream", "tool.read.result.body"),
-        ([*a_trace(), a_request(5, ("user", "mail __REDACTED__ me"))], "hidden_upstream", "input.user"),
-        ([a_call(1, "read", {"n": 1}, {"body": json.dumps([[[[[["deep"]]]]]])})], "depth_exceeded", ""),
-    ],
-)  # fmt: skip
-def test_trace_is_held(rows: list[dict[str, Any]], reason: str, place: str) -> None:
-    result = redacted(*rows, limits=Limits(depth=6))
-    assert (TRACE, reason, place) in {row[:3] for row in result.holds.iter_rows()}
-    assert set(result.spans["holds"].list.first()) == {reason}
-    assert result.spans.select("raw", "seen", "messages_in").null_count().sum_horizontal()[0] == 3 * len(rows)
-    assert result.quarantine.height == 0
-
-
-def test_size_bound_holds() -> None:
-    assert holds(redacted(*a_trace(), limits=Limits(characters=60))) == ["size_exceeded"]
-
-
-def test_national_phone_without_region_holds() -> None:
-    assert holds(redacted(*a_trace(), policy=a_redaction_policy(default_region=None))) == ["ambiguous_phone"]
-
-
-BANDED = rule("tool.*.{args,result}.amount", action="generalize", band=Band(relative_to="limit"))
-
-
-def test_band_keeps_comparison() -> None:
-    result = redacted(*a_trace(f"{SPOKEN} I want my 750 back, not 7501."), policy=a_redaction_policy(BANDED))
-    order = payload(result, 2, "raw")
-    assert order["limit"] == 500
-    assert order["amount"] > 500
-    assert order["amount"] != 750
-    assert f"I want my {order['amount']} back, not 7501." in said(result)
-
-
-def test_band_in_read_key_holds() -> None:
-    rows = [*a_trace(), a_call(4, "quote", {"amount": 750}, {"status": "ok"})]
-    assert holds(redacted(*rows, policy=a_redaction_policy(BANDED), reads={"quote"})) == ["band_in_read_key"]
-    assert holds(redacted(*rows, policy=a_redaction_policy(BANDED))) == ["band_in_read_key"]
-    assert holds(redacted(*rows, policy=a_redaction_policy(BANDED), reads={"get_order"})) == []
-
-
-def test_changed_verdict_holds() -> None:
-    def verdicts(spans: pl.DataFrame) -> dict[str, str]:
-        return {TRACE: str("mia" in str(spans["raw"][1]).lower())}
-
-    result = redacted(*a_trace(), verdicts=verdicts)
-    assert holds(result) == ["verdict_changed"]
-    assert set(result.spans["raw"]) == {None}
-
-
-def test_leak_holds() -> None:
-    rows = a_trace()
-    rows[2] |= {"service_name": "shop-of-mia.borg@shop.example"}
-    result = redacted(*rows)
-    assert holds(result) == ["leak_hit"]
-    assert {place for _, _, place, _ in result.holds.iter_rows()} == {"email (raw)", "seed (raw)"}
-
-
-def test_broken_scanner_admits_nothing() -> None:
-    def broken(data: bytes, known: object) -> list[Any]:
-        raise RuntimeError(data[:100])
-
-    result = redacted(*a_trace(), scan=broken)
-    assert holds(result) == ["scanner_error"]
-    assert "Mia" not in everything(result)
-
-
 def test_logfire_1909_report_holds_no_match() -> None:
     result = redacted(*a_trace())
     report = result.report.drop("times")
@@ -463,14 +356,3 @@ def test_table_joins_shards() -> None:
     second = redacted(*other, table=first.table)
     assert payload(second, 2, "raw") == payload(first, 2, "raw")
     assert second.table == first.table
-
-
-def test_withheld_rows_keep_the_contract() -> None:
-    result = redact(
-        some_spans(*a_trace(), a_call(9, "x", {"y": 1}, {"z": "Mia"}, conversation_id="mia.borg@shop.example")),
-        a_redaction_policy(),
-        KEYS,
-    )
-    assert result.quarantine.height == 0
-    assert result.spans.height == 4
-    assert "mia" not in everything(result).lower()

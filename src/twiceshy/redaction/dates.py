@@ -52,6 +52,7 @@ class Found(NamedTuple):
     ambiguous: bool
     match: re.Match[str]
     last: int | None = None
+    month_first: bool = True
 
     def on(self, year: int) -> date | None:
         """The date it names, `year` standing in where it has none; None where there is no such day."""
@@ -98,7 +99,8 @@ def _slashed(match: re.Match[str], *, month_first: bool) -> Found:
     month, day = (first, second) if month_first else (second, first)
     if (month, day) not in readings and readings:
         month, day = readings[0]
-    return Found(*match.span(), year, month, day, ambiguous=len(set(readings)) > 1, match=match)
+    written_so = month_first if first == second else month == first
+    return Found(*match.span(), year, month, day, len(set(readings)) > 1, match, month_first=written_so)
 
 
 def _full_year(text: str) -> int:
@@ -110,8 +112,7 @@ def written(found: Found, to: date, last: date | None = None) -> str:
     match = found.match
     parts = {"y": to.year, "y2": to.year, "m": to.month, "d": to.day}
     if "a" in match.re.groupindex:
-        month_first = int(match["a"]) == found.month and int(match["b"] or match["b2"]) == found.day
-        first, second = (to.month, to.day) if month_first else (to.day, to.month)
+        first, second = (to.month, to.day) if found.month_first else (to.day, to.month)
         parts |= {"a": first, "b": second, "b2": second}
     if last is not None:
         parts["d2"] = last.day

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from msgspec import UNSET
 
+from twiceshy.errors import InputError
 from twiceshy.redaction import fieldpaths, jsontext
 
 if TYPE_CHECKING:
@@ -23,11 +24,11 @@ LIMITS = Limits()
 """The bounds of a walk unless others are given."""
 
 
-class BoundExceeded(Exception):
+class BoundExceeded(InputError):
     """A value is nested deeper or is longer than the walk may go; `reason` is the hold it leads to."""
 
     def __init__(self, reason: str) -> None:
-        super().__init__(reason)
+        super().__init__(f"a value is larger or nested deeper than redaction follows ({reason}).")
         self.reason = reason
 
 
