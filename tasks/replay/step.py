@@ -1,0 +1,89 @@
+"""Replays cases against a candidate: the engine as a process of its own, its trials as tables. One of the two steps that are not pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import polars as pl
+
+from tasks.contracts import Table, validated
+from tasks.replay import rows
+from tasks.replay.running import run
+from tasks.replay.schema import Dimensions, Intents, Replays, Steps, Violations
+from twiceshy import casefile
+from twiceshy.outcome import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from twiceshy.shards import ShardRequest, TrialLine
+    from twiceshy.verdict import Result
+
+_WORST = (Outcome.FAILED, Outcome.ERROR, Outcome.DIVERGED, Outcome.PASSED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Occasion:
+    """What the rows of a replay say of when and for whom it was: the run, the night (YYYY-MM-DD), and the candidate as it was named."""
+
+    run_id: str
+    night: str
+    candidate: str
+    champion_digest: str | None = None
+
+
+class Replayed(NamedTuple):
+    """The tables of one shard, a result a case, and rows that broke a contract by table."""
+
+    replays: pl.DataFrame
+    violations: pl.DataFrame
+    intents: pl.DataFrame
+    dimensions: pl.DataFrame
+    steps: pl.DataFrame
+    results: Sequence[Result]
+    set_aside: Mapping[str, pl.DataFrame]
+
+
+def replay(request: ShardRequest, occasion: Occasion, *, harness_state: str, timeout_s: float = 3600.0) -> Replayed:
+    """Every case of the request, in every judging mode, by every trial; breaks too where they are asked for.
+
+    `steps` holds, of each case and mode, the first trial with the worst outcome. timeout_s: wall clock, after which the engine is killed.
+    Raises ConfigurationError for a candidate or a case that cannot be used, InfrastructureError for isolation that does not hold or an engine that is lost.
+    """
+    ran = run(request, timeout_s=timeout_s)
+    cases = {loaded.case.id: loaded for loaded in map(casefile.load, map(Path, request.cases))}
+    session = rows.Session(
+        run_id=occasion.run_id, night=occasion.night, candidate=occasion.candidate, ready=ran.ready, harness_state=harness_state,
+        champion_digest=occasion.champion_digest,
+    )  # fmt: skip
+    trials = ran.trials
+    found: dict[type[Table], list[rows.Row]] = {
+        Replays: [rows.replay_row(session, cases[line.case_id], line) for line in trials],
+        Violations: [row for line in trials for row in rows.violation_rows(session, line)],
+        Intents: [row for line in trials for row in rows.intent_rows(session, line)],
+        Dimensions: [],
+        Steps: [row for line in _deciding(trials) for row in rows.aligned_rows(session, cases[line.case_id], line)],
+    }
+    checked = {model: validated(_frame(model, held), model) for model, held in found.items()}
+    aside = {model.named(): checked[model].set_aside for model in checked if checked[model].set_aside.height}
+    return Replayed(
+        replays=checked[Replays].good, violations=checked[Violations].good, intents=checked[Intents].good,
+        dimensions=checked[Dimensions].good, steps=checked[Steps].good, results=[line.result for line in ran.results], set_aside=aside,
+    )  # fmt: skip
+
+
+def _deciding(trials: Iterable[TrialLine]) -> list[TrialLine]:
+    """Of each case, judging mode and break, the first trial with the worst outcome."""
+    chosen: dict[tuple[str, str, str | None], TrialLine] = {}
+    for line in trials:
+        place = (line.case_id, line.judge.cut.label, line.broken_by)
+        held = chosen.get(place)
+        if held is None or _WORST.index(line.verdict.outcome) < _WORST.index(held.verdict.outcome):
+            chosen[place] = line
+    return list(chosen.values())
+
+
+def _frame(model: type[Table], held: list[rows.Row]) -> pl.DataFrame:
+    return pl.DataFrame(held, schema=dict(model.dtypes())) if held else model.no_rows()

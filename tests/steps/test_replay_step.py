@@ -1,0 +1,98 @@
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from agents import ROOT, save_catalog
+from tasks.replay.running import ShardLost, run
+from tasks.replay.step import Occasion, Replayed, replay
+from twiceshy.errors import ConfigurationError
+from twiceshy.shards import ShardRequest
+
+pytestmark = pytest.mark.slow
+
+NIGHT = Occasion(run_id="run-1", night="2026-11-22", candidate="refund")
+
+
+@pytest.fixture(scope="module")
+def cases(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_catalog(tmp_path_factory.mktemp("catalog") / "cases") / "refund"
+
+
+def a_request(catalog: Path, version: str = "hook_fixed_and_guarded", **given: Any) -> ShardRequest:
+    fields: dict[str, Any] = {
+        "factory": f"examples.refund:{version}", "python": sys.executable, "path": [str(ROOT)], "env": dict(os.environ), "folder": str(ROOT),
+        "policies": str(ROOT / "data/policies"), "cases": [str(path) for path in sorted(catalog.iterdir())],
+    }  # fmt: skip
+    return ShardRequest(**{**fields, **given})
+
+
+@pytest.fixture(scope="module")
+def told(cases: Path) -> Replayed:
+    return replay(a_request(cases, breaks=True), NIGHT, harness_state="h1")
+
+
+def test_every_trial_is_a_row(told: Replayed) -> None:
+    assert told.set_aside == {}
+    plain = told.replays.filter(pl.col("broken_by").is_null()).sort("case_id", "after", "trial")
+    assert plain.select("case_id", "after", "trial", "outcome").rows() == [
+        ("refund-below-limit", 0, 1, "passed"), ("refund-below-limit", 0, 2, "passed"),
+        ("refund-t-1042", 0, 1, "passed"), ("refund-t-1042", 0, 2, "passed"),
+        ("refund-t-1042", 3, 1, "passed"), ("refund-t-1042", 3, 2, "passed"),
+    ]  # fmt: skip
+    assert set(told.replays["isolation"]) == {"hermetic"}
+    assert plain.filter(case_id="refund-t-1042")["decided"].all()
+    assert [result.case.id for result in told.results] == ["refund-below-limit", "refund-t-1042"]
+
+
+def test_breaks_turn_the_case_red(told: Replayed) -> None:
+    broken = told.replays.filter(broken_by="guard.off:refund-approval")
+    assert broken["outcome"].to_list() == ["failed", "failed"]
+    rows = told.violations.join(broken, on="replay_id", how="semi").filter(truth="violated", advisory=False)
+    assert set(rows["invariant_id"]) == {"refund-over-limit-missing-approval"}
+    assert set(rows["boundary_state"]) == {"intercepted"}
+
+
+def test_intents_say_what_explains_them(told: Replayed) -> None:
+    blocked = told.intents.filter(blocked_by="refund-approval")
+    assert set(blocked["answered_by"]) == {"guard"}
+    explained = told.intents.filter(pl.col("blocked_by").is_null())
+    assert set(explained["explained_by"]) == {"recorded"}
+    assert not told.intents["duplicate"].any()
+
+
+def test_steps_stand_beside_the_record(told: Replayed) -> None:
+    tools = told.steps.filter(pl.col("kind") == "tool", case_id="refund-below-limit")
+    assert set(tools["status"]) == {"same"}
+    assert set(tools["boundary"]) == {"frozen", "intercepted"}
+    assert told.steps["diverged"].any()
+
+
+def test_the_same_shard_gives_the_same_tables(cases: Path, told: Replayed) -> None:
+    again = replay(a_request(cases, breaks=True, workers=2), NIGHT, harness_state="h1")
+    for name in ("replays", "violations", "intents", "steps"):
+        assert getattr(again, name).equals(getattr(told, name)), name
+
+
+def test_a_failed_case_names_its_signature(cases: Path) -> None:
+    told = replay(a_request(cases, "buggy", trials=1), NIGHT, harness_state="h1")
+    failed = told.replays.filter(outcome="failed")
+    assert set(failed["slug"]) == {"refund-over-limit-missing-approval@post-tool-hook-strip"}
+    assert set(failed["failure"]) == {"invariant"}
+
+
+@pytest.mark.parametrize(
+    ("given", "phrase"),
+    [({"factory": "examples.refund:bugy"}, "Did you mean 'buggy'"), ({"cases": ["/nowhere"]}, "no such file"), ({"policies": "/nowhere"}, "no such file")],
+)  # fmt: skip
+def test_a_wrong_request_is_refused(cases: Path, given: dict[str, Any], phrase: str) -> None:
+    with pytest.raises(ConfigurationError, match=phrase):
+        run(a_request(cases, **given), timeout_s=60)
+
+
+def test_an_engine_past_its_time_is_killed(cases: Path) -> None:
+    with pytest.raises(ShardLost, match="time limit"):
+        run(a_request(cases), timeout_s=0.05)
