@@ -118,6 +118,9 @@ class Code(msgspec.Struct, frozen=True, kw_only=True):
     at: str | None = None
 
 
+_LONGEST_S = 10**9
+"""Some 30 years: past the virtual clock's last date a replay could only break."""
+
 # The step in which the running code stands, so that a draw of clock or chance inside a hook is numbered within its step.
 _STEP: ContextVar[int | None] = ContextVar("twiceshy_step", default=None)
 
@@ -182,12 +185,12 @@ class Boundary:
         return moment if isinstance(moment, datetime) else datetime.fromisoformat(str(moment))
 
     def sleep(self, seconds: float) -> None:
-        """Wait: really when live, at once on the virtual clock in a replay."""
-        self._ambient(Kind.CLOCK, "sleep", partial(time.sleep, seconds), seen=seconds)
+        """Wait: really when live, at once on the virtual clock in a replay. Raises ValueError for what is no length of time."""
+        self._ambient(Kind.CLOCK, "sleep", partial(time.sleep, seconds), seen=_length(seconds))
 
     async def asleep(self, seconds: float) -> None:
         """`sleep` for async agents."""
-        answer = self._backend.cross(self._call(Kind.CLOCK, "sleep", self._inside(), seen=seconds))
+        answer = self._backend.cross(self._call(Kind.CLOCK, "sleep", self._inside(), seen=_length(seconds)))
         if answer.live:
             import asyncio  # 100 ms, and only async agents sleep so
 
@@ -294,11 +297,17 @@ def _settled(answer: Answer, run: Callable[[], Any], seq: int) -> Steps:
     token = _STEP.set(seq)
     try:
         return (yield run)
-    except Exception as raised:
+    except BaseException as raised:  # a cancelled write may have happened: it is told too
         answer.close(Closing(error=raised))
         raise
     finally:
         _STEP.reset(token)
+
+
+def _length(seconds: float) -> float:
+    if not 0 <= seconds <= _LONGEST_S:
+        raise ValueError(f"a sleep lasts 0 to {_LONGEST_S} seconds")
+    return seconds
 
 
 def _already(value: object) -> Steps:
@@ -326,14 +335,23 @@ def _position(name: str, *, before: str | None, after: str | None) -> str:
 
 
 def _bound(fn: Callable[..., Any] | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """The arguments by name, as they were given: no defaults yet. Raises TypeError like the function itself would."""
+    """The arguments by name, as they were given: no defaults yet. Raises TypeError like the function itself would, and for one that has no name."""
     if not args:
         return kwargs
     if fn is None:
         raise TypeError("a tool without a function takes keyword arguments only")
     import inspect
 
-    return dict(inspect.signature(fn).bind_partial(*args, **kwargs).arguments)
+    signature = inspect.signature(fn)
+    named = dict(signature.bind_partial(*args, **kwargs).arguments)
+    for name, parameter in signature.parameters.items():
+        if parameter.kind is parameter.VAR_KEYWORD:
+            named |= named.pop(name, {})
+        elif parameter.kind in (parameter.VAR_POSITIONAL, parameter.POSITIONAL_ONLY) and name in named:
+            raise TypeError(
+                f"argument {name!r} of a tool is given by position only; a boundary knows arguments by name"
+            )
+    return named
 
 
 def _defaults(fn: Callable[..., Any] | None) -> dict[str, Any]:
@@ -349,7 +367,7 @@ def _defaults(fn: Callable[..., Any] | None) -> dict[str, Any]:
 def _wrapped(fn: Callable[..., Any] | None, steps: Callable[..., Steps]) -> Callable[..., Any]:
     from inspect import iscoroutinefunction
 
-    if fn is not None and iscoroutinefunction(fn):
+    if iscoroutinefunction(fn) or iscoroutinefunction(getattr(fn, "__call__", None)):  # noqa: B004 - an object that is called like a function
 
         async def crossing_async(*args: Any, **kwargs: Any) -> Any:
             return await drive_async(steps(*args, **kwargs))

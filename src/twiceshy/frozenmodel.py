@@ -6,6 +6,7 @@ from collections import defaultdict, deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from msgspec import UNSET
 
 from twiceshy.envelope import Crossing, Kind
@@ -86,6 +87,15 @@ class FrozenModels:
             outputs.served.add(at)
             return Output(crossing, drift(crossing.seen, request))
         return refusal
+
+    def recorded(self, scope: str, name: str, request: Any) -> Crossing | None:
+        """What was recorded where a live model answers now: by its request, else in order; None past the record."""
+        outputs = self._outputs[scope, name]
+        at = outputs.take(digest(request))
+        if at is None:
+            return None
+        outputs.served.add(at)
+        return msgspec.structs.replace(outputs.crossings[at], shown=outputs.crossings[at].raw)
 
     def first_request(self, scope: str, name: str) -> Any:
         """The first recorded request of this model, or UNSET."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET, UnsetType
 
-from twiceshy.envelope import Crossing, Kind
+from twiceshy.envelope import Crossing, Effect, Kind
 from twiceshy.history import History, effective
 from twiceshy.identity import canonical
 from twiceshy.outcome import AnsweredBy, Divergence
@@ -16,7 +16,7 @@ from twiceshy.paths import leaves
 from twiceshy.transcript import FieldDiff, Near
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from twiceshy.envelope import ErrorRecord
     from twiceshy.policy import ToolsPolicy
@@ -92,6 +92,7 @@ class Matcher:
         self._exact: dict[tuple[str, str, str], _Slot] = {}
         self._keyed: dict[tuple[str, str], _Slot] = defaultdict(_Slot)
         self._named: dict[str, list[Recording]] = defaultdict(list)
+        self._effects: dict[str, frozenset[Effect | None]] = {}
         held = tuple(crossings)
         self.by_place = {crossing.seq: crossing for crossing in held if crossing.kind in CALLS}
         for recording in recordings(held, policy):
@@ -100,6 +101,16 @@ class Matcher:
             exact.recordings.append(recording)
             self._keyed[name, recording.key].recordings.append(recording)
             self._named[name].append(recording)
+
+    def knows(self, name: str) -> bool:
+        """Whether a call of this name was recorded."""
+        return name in self._named
+
+    def effects(self, name: str) -> frozenset[Effect | None]:
+        """What the record says that calls of this name do."""
+        if name not in self._effects:
+            self._effects[name] = frozenset(held.crossing.effect for held in self._named.get(name, ()))
+        return self._effects[name]
 
     def serve(self, name: str, key: str, state: str) -> Hit | Miss:
         """The next unserved recording of (name, key) at this state; the same again where all of them are equal and none an error; else why not."""
@@ -176,8 +187,3 @@ def _near(recording: Recording, key: str, state: str, asked: object) -> Near:
 
 def _content(recording: Recording) -> bytes:
     return canonical(None if recording.answer is UNSET else [recording.answer])
-
-
-def places(crossings: Sequence[Crossing], kinds: frozenset[Kind]) -> dict[tuple[int, str, str | None], Crossing]:
-    """Recorded code crossings by (step, name, position): a hook is found again wherever it stands within its step."""
-    return {(crossing.seq, crossing.name, crossing.at): crossing for crossing in crossings if crossing.kind in kinds}

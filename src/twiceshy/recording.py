@@ -145,14 +145,31 @@ def error_record(raised: BaseException, definite: tuple[str, ...]) -> ErrorRecor
     if isinstance(raised, Blocked):
         return ErrorRecord(cls="twiceshy.Blocked", type="blocked", message=str(raised), definite=True)
     kind = type(raised)
-    code = getattr(raised, "code", None) or getattr(raised, "type", None) or _TYPES.get(kind.__name__, kind.__name__)
-    own = bool(getattr(raised, "definite", False))
+    code = _named(raised, "code") or _named(raised, "type") or _TYPES.get(kind.__name__, kind.__name__)
     return ErrorRecord(
         cls=f"{kind.__module__}.{kind.__qualname__}",
-        type=str(code),
-        message=str(raised),
-        definite=own or str(code) in definite,
+        type=code,
+        message=_text(raised),
+        definite=getattr(raised, "definite", False) is True or code in definite,
     )
+
+
+def _named(raised: BaseException, attribute: str) -> str | None:
+    """What an exception says of itself; an attribute that is a method (as of gRPC's errors) says nothing."""
+    found = getattr(raised, attribute, None)
+    return _utf8(str(found)) if isinstance(found, str | int) and found else None
+
+
+def _text(raised: BaseException) -> str:
+    """The text of an exception, whatever its class makes of `str`."""
+    try:
+        return _utf8(str(raised))
+    except Exception:  # noqa: BLE001 - the candidate's own code
+        return ""
+
+
+def _utf8(text: str) -> str:
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
 # The closed base vocabulary of formats.md §7, for Python's own exceptions.

@@ -5,13 +5,9 @@ Nothing here reaches a live system: a miss is written down and ends the run (sem
 
 from __future__ import annotations
 
-import hashlib
-import hmac
-from collections import defaultdict, deque
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
-from zoneinfo import ZoneInfo
+from threading import RLock
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
 from msgspec import UNSET
@@ -20,12 +16,14 @@ from twiceshy import writes
 from twiceshy.boundary import Answer, Closing
 from twiceshy.cutpoint import CutPoint
 from twiceshy.envelope import CODE_KINDS, Crossing, Effect, Envelope, ErrorRecord, Kind
-from twiceshy.errors import TwiceshyError
+from twiceshy.errors import TwiceshyError, Unrecordable
+from twiceshy.frozencode import FrozenCode
 from twiceshy.frozenmodel import FrozenModels, NoOutput
 from twiceshy.history import Attempts, History, effective
 from twiceshy.identity import digest, equal, key
-from twiceshy.matching import Hit, Matcher, Miss, fresh, places
+from twiceshy.matching import Hit, Matcher, Miss, fresh
 from twiceshy.outcome import AnsweredBy, BoundaryState, Divergence
+from twiceshy.pinned import Pinned
 from twiceshy.raising import raised_again
 from twiceshy.recording import error_record
 from twiceshy.transcript import Diverged, Near, Played
@@ -36,34 +34,8 @@ if TYPE_CHECKING:
     from twiceshy.boundary import Call
     from twiceshy.journal import Journal
     from twiceshy.matching import Recording
+    from twiceshy.pinned import VirtualClock
     from twiceshy.policy import ToolsPolicy
-
-
-class VirtualClock(Protocol):
-    """A clock that only moves when it is told to."""
-
-    def now_ns(self) -> int:
-        """The instant, ns since the epoch."""
-        ...
-
-    def advance(self, ns: int) -> None:
-        """Move on by so many ns."""
-        ...
-
-
-@dataclass(slots=True)
-class SteppedClock:
-    """The plain virtual clock, for a replay inside one process."""
-
-    instant_ns: int = 0
-
-    def now_ns(self) -> int:
-        """The instant, ns since the epoch."""
-        return self.instant_ns
-
-    def advance(self, ns: int) -> None:
-        """Move on by so many ns."""
-        self.instant_ns += max(0, ns)
 
 
 class RunDiverged(BaseException):
@@ -118,22 +90,30 @@ class Replay:
         self._cut = terms.cut
         self._journal = journal
         self._on_end = on_end
-        self._pins = envelope.pins
+        self._pinned = Pinned(envelope, clock, terms.seed)
         self._matcher = Matcher(envelope.crossings, terms.policy)
         self._models = FrozenModels(envelope.crossings)
-        self._code = places(envelope.crossings, CODE_KINDS)
-        self._seeds = deque(c.raw for c in envelope.crossings if c.kind is Kind.RANDOM and isinstance(c.raw, int))
+        self._code = FrozenCode(envelope.crossings, by_input=bool(terms.cut.freeze))
         self._history = History(terms.policy)
         self._attempts = Attempts()
-        start = envelope.pins.clock.instant_ns if envelope.pins.clock else 0
-        self._clock: VirtualClock = clock or SteppedClock(start)
-        self._draws = 0
         self._stale = False
-        self._frozen_code = _by_content(envelope.crossings)
+        self._turn = RLock()  # agents call tools from several threads; a signal may come in the middle of a passage
 
     def cross(self, call: Call) -> Answer:
-        """The answer to one passage, written ahead into the journal. A miss does not return."""
-        effect = self._policy.effect(call.name, call.effect) if call.kind is Kind.TOOL else None
+        """The answer to one passage, written ahead into the journal. A miss does not return, nor does anything that goes wrong in here.
+
+        An exception of ours in the candidate's hands is one that it may swallow, and the passage would never have been seen.
+        """
+        with self._turn:
+            try:
+                return self._crossed(call)
+            except (RunDiverged, RunFaulted):
+                raise
+            except BaseException as broken:  # noqa: BLE001 - whatever it is, no passage goes unseen
+                self._give_up(call, broken)
+
+    def _crossed(self, call: Call) -> Answer:
+        effect = self._effect(call) if call.kind is Kind.TOOL else None
         state = self._cut.state(call, effect)
         if call.kind is Kind.TOOL:
             return self._tool(call, effect or Effect.WRITE, state)
@@ -142,6 +122,15 @@ class Replay:
         if call.kind in CODE_KINDS:
             return self._candidate_code(call, state)
         return self._ambient(call)
+
+    def _effect(self, call: Call) -> Effect:
+        """The effect in force. Where tools.yaml is silent, a candidate may not say less of a tool than the record does, nor that a new one is pure."""
+        effect = self._policy.effect(call.name, call.effect)
+        if call.name in self._policy.tools or effect is Effect.WRITE:
+            return effect
+        known = self._matcher.effects(call.name)
+        loosened = Effect.WRITE in known or (effect is Effect.NONE and Effect.NONE not in known)
+        return Effect.WRITE if loosened else effect
 
     # tools
 
@@ -167,11 +156,7 @@ class Replay:
         """The live arguments as the recording would hold them. Without the key the raw value is neither matched nor stored: the run ends."""
         if self._terms.pseudonymise is None:
             return call.seen
-        try:
-            return self._terms.pseudonymise(call.name, call.seen)
-        except TwiceshyError as fault:
-            self._journal.fault(str(fault))
-            self._on_end(None)
+        return self._terms.pseudonymise(call.name, call.seen)
 
     def _tool_outcome(self, call: Call, crossing: Crossing, effect: Effect, boundary: BoundaryState) -> _Outcome:
         if call.blocked_by is not None:
@@ -190,7 +175,7 @@ class Replay:
         recorded = hit.recording.crossing
         if hit.recording.raised is None and _side_unknown(call, recorded):
             self._diverge(crossing, Divergence.SIDE_UNKNOWN, f"recorded at {recorded.place}")
-        self._pass_time(recorded)
+        self._pinned.passes(recorded)
         if hit.recording.raised is not None:
             return _Outcome(error=raised_again(hit.recording.raised), by=hit.by, matched=hit.recording)
         answer = hit.recording.answer
@@ -229,7 +214,9 @@ class Replay:
             self._journal.closed(crossing, closing if live else Closing(shown=closing.shown), error)
             self._stale = self._stale or not _as_recorded(recorded, closing, error)
 
-        return Answer(live=live, value=outcome.value, error=outcome.error, shown=shown, close=close)
+        return Answer(
+            live=live, value=outcome.value, error=outcome.error, shown=shown, close=self._closing(call, close)
+        )
 
     def _recorded_at(self, call: Call) -> Crossing | None:
         """The recorded crossing that a live, pure or blocked passage stands for: the one at its own step, if it has the same name."""
@@ -249,12 +236,12 @@ class Replay:
         if boundary is BoundaryState.LIVE:
             self._require_clock(call, crossing)
             self._write_ahead(crossing, boundary, _Outcome(by=AnsweredBy.LIVE))
-            return Answer(live=True, close=self._closer(crossing))
+            return Answer(live=True, close=self._closer(call, crossing, compared=True))
         found = self._models.serve(call.scope, call.name, call.seen)
         if isinstance(found, NoOutput):
             self._diverge(crossing, found.kind, found.detail)
         recorded = found.crossing
-        self._pass_time(recorded)
+        self._pinned.passes(recorded)
         served = msgspec.structs.replace(crossing, raw=recorded.raw)
         self._journal.ahead(
             Played(
@@ -264,18 +251,13 @@ class Replay:
         )  # fmt: skip
         error = raised_again(recorded.error) if recorded.error else None
         value = None if recorded.raw is UNSET else fresh(recorded.raw)
-        return Answer(value=value, error=error, close=self._closer(crossing))
+        return Answer(value=value, error=error, close=self._closer(call, crossing))
 
     def _require_clock(self, call: Call, crossing: Crossing) -> None:
         """A live model must be told the recorded date wherever the recorded one was."""
-        clock = self._pins.clock
-        if clock is None:
-            return
-        moment = datetime.fromtimestamp(clock.instant_ns // 1_000_000_000, ZoneInfo(clock.tz))
-        told = clock.as_given_to_agent or moment.date().isoformat()
-        recorded = self._models.first_request(call.scope, call.name)
-        if recorded is not UNSET and told in _text(recorded) and told not in _text(call.seen):
-            self._diverge(crossing, Divergence.CLOCK_NOT_IN_PROMPT, f"the recorded request says {told!r}")
+        date = self._pinned.date_lacking(self._models.first_request(call.scope, call.name), call.seen)
+        if date is not None:
+            self._diverge(crossing, Divergence.CLOCK_NOT_IN_PROMPT, f"the recorded request says {date!r}")
 
     # candidate code, clock, chance
 
@@ -286,44 +268,38 @@ class Replay:
         )  # fmt: skip
         if boundary is BoundaryState.LIVE:
             self._write_ahead(crossing, boundary, _Outcome(by=AnsweredBy.LIVE))
-            return Answer(live=True, close=self._closer(crossing))
+            return Answer(live=True, close=self._closer(call, crossing))
         recorded = self._frozen(call, crossing)
+        if recorded is not None and recorded.raw is UNSET and recorded.error is None:
+            self._diverge(crossing, Divergence.SIDE_UNKNOWN, f"recorded at {recorded.place}")
         value = _passed(call) if recorded is None else fresh(recorded.raw)
         error = raised_again(recorded.error) if recorded is not None and recorded.error else None
         answered = msgspec.structs.replace(crossing, raw=value)
         self._write_ahead(answered, boundary, _Outcome(by=AnsweredBy.RECORDED))
-        return Answer(value=value, error=error, close=self._closer(crossing))
+        return Answer(value=value, error=error, close=self._closer(call, crossing))
 
     def _frozen(self, call: Call, crossing: Crossing) -> Crossing | None:
         """The recorded passage of a frozen hook, guard or router. In a prefix, code that was not there when it was recorded lets everything pass."""
         if self._cut.in_prefix(call.seq):
-            return self._code.get((call.seq, call.name, call.at))
-        waiting = self._frozen_code.get((call.name, call.at, crossing.key))
-        if not waiting:
+            return self._code.placed(call.seq, call.name, call.at)
+        recorded = self._code.answering(call.name, call.at, crossing.key)
+        if recorded is None:
             self._diverge(crossing, Divergence.ARGS_MISMATCH, "frozen code met an input that was not recorded")
-        return waiting.popleft() if len(waiting) > 1 else waiting[0]
+        return recorded
 
     def _ambient(self, call: Call) -> Answer:
         value: Any = None
         if call.kind is Kind.RANDOM:
-            value = self._draw()
+            value = self._pinned.draw()
         elif call.name == "sleep":
-            self._clock.advance(int(float(str(call.seen)) * 1_000_000_000))
+            self._pinned.sleep(float(str(call.seen)))
         else:
-            zone = ZoneInfo(self._pins.clock.tz) if self._pins.clock else ZoneInfo("UTC")
-            value = datetime.fromtimestamp(0, zone) + timedelta(microseconds=self._clock.now_ns() // 1000)
+            value = self._pinned.now()
         crossing = Crossing(
             seq=call.seq, sub=call.sub, kind=call.kind, name=call.name, scope=call.scope, seen=call.seen, raw=value
         )
         self._write_ahead(crossing, BoundaryState.FROZEN, _Outcome(by=AnsweredBy.RECORDED))
         return Answer(value=value)
-
-    def _draw(self) -> int:
-        """The recorded seed; past the record HMAC(seed of the case and trial, n), 63 bits."""
-        if self._seeds:
-            return self._seeds.popleft()
-        self._draws += 1
-        return int.from_bytes(hmac.digest(self._terms.seed, str(self._draws).encode(), hashlib.sha256)[:8]) >> 1
 
     # what all passages share
 
@@ -333,20 +309,55 @@ class Replay:
         self._journal.ahead(
             Played(
                 crossing=crossing, boundary=boundary, answered_by=outcome.by, idempotency_key=idempotency_key,
-                matched=outcome.matched.crossing.place if outcome.matched else None, stale=self._stale,
+                matched=outcome.matched.crossing.place if outcome.matched else None,
                 exercised=boundary is BoundaryState.LIVE,
             )
         )  # fmt: skip
 
-    def _closer(self, crossing: Crossing) -> Callable[[Closing], None]:
-        return lambda closing: self._journal.closed(crossing, closing, self._error(closing.error, crossing.name))
+    def _closer(self, call: Call, crossing: Crossing, *, compared: bool = False) -> Callable[[Closing], None]:
+        """compared: a live model, whose output is shown like a tool's; where it is not the recorded one, the frozen ones after it are stale."""
+        recorded = self._models.recorded(call.scope, call.name, call.seen) if compared else None
+
+        def close(closing: Closing) -> None:
+            error = self._error(closing.error, crossing.name)
+            self._journal.closed(crossing, closing, error)
+            self._stale = self._stale or (compared and not _as_recorded(recorded, closing, error))
+
+        return self._closing(call, close)
+
+    def _closing(self, call: Call, close: Callable[[Closing], None]) -> Callable[[Closing], None]:
+        """The same, under the rule of `cross`: what goes wrong in here ends the run."""
+
+        def closing(ended: Closing) -> None:
+            with self._turn:
+                try:
+                    close(ended)
+                except BaseException as broken:  # noqa: BLE001 - as in cross
+                    self._give_up(call, broken, closing=True)
+
+        return closing
 
     def _error(self, raised: BaseException | None, name: str) -> ErrorRecord | None:
         return None if raised is None else error_record(raised, self._policy.of(name).definite_errors)
 
-    def _pass_time(self, recorded: Crossing) -> None:
-        if recorded.start_ns is not None and recorded.end_ns is not None:
-            self._clock.advance(recorded.end_ns - recorded.start_ns)
+    def _give_up(self, call: Call, broken: BaseException, *, closing: bool = False) -> NoReturn:
+        """End the run at a passage that cannot be told.
+
+        Arguments without a canonical form equal none that were recorded. A candidate that is out of stack, memory or channel has crashed. The rest is our fault.
+        """
+        place = f"#{call.seq}.{call.sub}" if call.sub else f"#{call.seq}"
+        boundary = f"{call.kind}:{call.name}"
+        divergence = None
+        try:
+            if isinstance(broken, Unrecordable) and call.kind is Kind.TOOL and not closing:
+                kind = Divergence.ARGS_MISMATCH if self._matcher.knows(call.name) else Divergence.UNRECORDED_CALL
+                divergence = Diverged(kind=kind, place=place, boundary=boundary, detail=str(broken))
+                self._journal.diverged(divergence)
+            elif not isinstance(broken, RecursionError | MemoryError | OSError):
+                told = str(broken) if isinstance(broken, TwiceshyError) else type(broken).__name__
+                self._journal.fault(f"{boundary} at {place}: {told}")
+        finally:
+            self._on_end(divergence)
 
     def _diverge(self, crossing: Crossing, kind: Divergence, detail: str, near: Sequence[Near] = ()) -> NoReturn:
         divergence = Diverged(
@@ -380,16 +391,3 @@ def _as_recorded(recorded: Crossing | None, closing: Closing, error: ErrorRecord
 
 def _passed(call: Call) -> Any:
     return {"blocked": False, "reason": None} if call.kind is Kind.GUARD else call.seen
-
-
-def _by_content(crossings: Sequence[Crossing]) -> dict[tuple[str, str | None, str], deque[Crossing]]:
-    """Recorded code passages by (name, position, key of their input), in order: for boundaries named in `--freeze`."""
-    found: dict[tuple[str, str | None, str], deque[Crossing]] = defaultdict(deque)
-    for crossing in crossings:
-        if crossing.kind in CODE_KINDS:
-            found[crossing.name, crossing.at, key(crossing.name, crossing.seen)].append(crossing)
-    return found
-
-
-def _text(request: object) -> str:
-    return msgspec.json.encode(request, enc_hook=str).decode()

@@ -33,12 +33,12 @@ class Numbering:
 
 
 def drive(steps: Steps) -> Any:
-    """Run the steps with plain calls; an exception of a call is thrown back into them."""
+    """Run the steps with plain calls; an exception of a call is thrown back into them. A coroutine is no answer: a guard that nobody awaits has not refused."""
     try:
         ask = next(steps)
         while True:
             try:
-                got = ask()
+                got = _plain(ask())
             except BaseException as raised:  # noqa: BLE001 - handed on, never swallowed
                 ask = steps.throw(raised)
             else:
@@ -64,3 +64,13 @@ async def drive_async(steps: Steps) -> Any:
                 ask = steps.send(got)
     except StopIteration as ended:
         return ended.value
+
+
+def _plain(got: Any) -> Any:
+    if hasattr(got, "__await__"):
+        if hasattr(got, "close"):
+            got.close()
+        raise TypeError(
+            "an async function stands behind a boundary that is called plainly; make the tool's own function async too"
+        )
+    return got

@@ -10,7 +10,7 @@ from msgspec import UNSET
 
 from twiceshy import paths
 from twiceshy.envelope import Record
-from twiceshy.identity import equal
+from twiceshy.identity import canonical, equal
 from twiceshy.matching import fresh
 from twiceshy.outcome import AnsweredBy
 
@@ -53,7 +53,8 @@ def violation(schema: Mapping[str, Any] | None, seen: Any) -> str | None:
         return None
     import jsonschema
 
-    errors = sorted(jsonschema.Draft202012Validator(schema).iter_errors(seen), key=lambda error: error.json_path)
+    instance = msgspec.json.decode(canonical(seen))  # as JSON has it: a tuple is an array
+    errors = sorted(jsonschema.Draft202012Validator(schema).iter_errors(instance), key=lambda error: error.json_path)
     return f"{errors[0].validator} at {errors[0].json_path}" if errors else None
 
 

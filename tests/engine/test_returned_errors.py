@@ -9,7 +9,7 @@ from msgspec import UNSET
 
 from builders import a_crossing, a_policy, an_envelope, replayed
 from twiceshy.boundary import Boundary
-from twiceshy.envelope import Crossing, Effect, Envelope, ErrorRecord
+from twiceshy.envelope import Crossing, Effect, Envelope, ErrorRecord, Kind
 from twiceshy.history import History
 from twiceshy.transcript import Transcript
 
@@ -29,10 +29,11 @@ def a_refusal(seq: int, **given: Any) -> Crossing:
 
 
 def a_run(*, refusal: Crossing) -> Envelope:
-    """Pay, refused; then find, recorded where the refusal wrote nothing."""
+    """Pay, refused; then find, recorded where the refusal wrote nothing; then a model."""
     return an_envelope(
         refusal,
         a_crossing(2, "find", seen={"day": "thu"}, raw=["9:00"], shown=["9:00"], state=History(POLICY).state("find")),
+        a_crossing(3, "planner", kind=Kind.MODEL, effect=None, raw={"parts": []}, shown={"parts": []}),
     )
 
 
@@ -41,12 +42,14 @@ def replay(envelope: Envelope, *, hook: Callable[[Any], Any] | None = None) -> t
 
     def build(boundary: Boundary) -> Callable[[Any], Any]:
         pay, find = boundary.tool("pay", effect="write"), boundary.tool("find", effect="read")
+        planner = boundary.model("planner", lambda request: request)
         if hook:
             boundary.hook("clean", hook, after="pay")
 
         def agent(_: Any) -> None:
             got.append(pay(amount=5))
             got.append(find(day="thu"))
+            planner({})
 
         return agent
 
