@@ -90,7 +90,10 @@ def _stamp(trace: Row) -> RedactionStamp | None:
     if trace["policy_digest"] is None:
         return None
     counts = msgspec.json.decode(trace["redaction_counts"] or "{}")
-    return RedactionStamp(policy_digest=trace["policy_digest"], key_id=trace["key_id"], counts=counts)
+    pseudonyms = msgspec.json.decode(trace["pseudonyms"] or "{}")
+    return RedactionStamp(
+        policy_digest=trace["policy_digest"], key_id=trace["key_id"], counts=counts, pseudonyms=pseudonyms
+    )
 
 
 def _value(text: str | None) -> Any:

@@ -93,6 +93,8 @@ class Traces(Table):
     policy_digest: DigestOrNull
     key_id: TextOrNull
     redaction_counts: JsonOrNull
+    pseudonyms: JsonOrNull
+    """{pseudonym: keyed digest} of all that stand in the trace; its envelope carries them."""
     holds: Labels
     """Redaction's hold reasons; sorted."""
     norm_version: Text

@@ -68,7 +68,8 @@ def normalize(
 def unredacted(spans: pl.DataFrame) -> pl.DataFrame:
     """The spans with an empty redaction stamp, for what is looked at and never admitted: a trace without a stamp is held."""
     return spans.with_columns(
-        policy_digest=pl.lit(None, pl.String), key_id=pl.lit(None, pl.String), redaction_map=pl.lit(None, pl.String), holds=pl.lit([], pl.List(pl.String)),
+        policy_digest=pl.lit(None, pl.String), key_id=pl.lit(None, pl.String), redaction_map=pl.lit(None, pl.String),
+        pseudonyms=pl.lit(None, pl.String), holds=pl.lit([], pl.List(pl.String)),
     )  # fmt: skip
 
 

@@ -165,12 +165,15 @@ def _stamp(rows: Sequence[Row]) -> Row:
     stamps = {(row["policy_digest"], row["key_id"]) for row in rows}
     policy_digest, key_id = stamps.pop() if len(stamps) == 1 else (None, None)
     actions: Counter[str] = Counter()
+    pseudonyms: dict[str, str] = {}
     for row in rows:
+        pseudonyms |= msgspec.json.decode(row["pseudonyms"] or "{}")
         if row["redaction_map"]:
             actions.update(str(action) for action in msgspec.json.decode(row["redaction_map"]).values())
     return {
         "policy_digest": policy_digest, "key_id": key_id,
         "redaction_counts": canonical(dict(actions)).decode() if policy_digest else None,
+        "pseudonyms": canonical(pseudonyms).decode() if pseudonyms else None,
         "holds": sorted({hold for row in rows for hold in row["holds"]}),
     }  # fmt: skip
 
