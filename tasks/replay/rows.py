@@ -6,24 +6,30 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import polars as pl
 
+from tasks.contracts import Timings
 from tasks.replay.aligned import step_rows
 from twiceshy import identity
 from twiceshy.aligning import align
 from twiceshy.envelope import CODE_KINDS, SUB_KINDS
 from twiceshy.exercise import exercise
-from twiceshy.outcome import Outcome
+from twiceshy.grading import TrialVerdict
+from twiceshy.outcome import Divergence, Outcome
+from twiceshy.shards import TrialLine
+from twiceshy.transcript import Diverged, Transcript
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
-    from twiceshy.casefile import LoadedCase
+    from twiceshy.casefile import Case, Judge, LoadedCase
     from twiceshy.judgement import Judgement
-    from twiceshy.shards import IntentLine, ReadyLine, TrialLine
+    from twiceshy.shards import IntentLine, ReadyLine, ResultLine
 
     Row = dict[str, Any]
 
 _AMBIENT = SUB_KINDS - CODE_KINDS
+_MS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,26 +65,69 @@ def replay_id(session: Session, line: TrialLine) -> str:
     return identity.digest(parts)
 
 
-def replay_row(session: Session, loaded: LoadedCase, line: TrialLine) -> Row:
-    """The row of `Replays` for one trial."""
-    case, verdict, transcript = loaded.case, line.verdict, line.transcript
+def replay_row(session: Session, loaded: LoadedCase, line: TrialLine, *, exercised: bool = True) -> Row:
+    """The row of `Replays` for one trial. exercised: False for a case of which a changed layer was frozen in every run: no trial of it passes (semantics.md §6.2)."""
+    verdict = line.verdict if exercised else _unjudged(line.verdict)
+    transcript = line.transcript
     failed, divergence = verdict.outcome is Outcome.ERROR, verdict.divergence
     told = divergence is not None and (verdict.outcome is Outcome.DIVERGED or verdict.decided)
-    return {
-        "replay_id": replay_id(session, line), "run_id": session.run_id, "case_id": case.id, "case_digest": case.digest,
-        "workflow": case.workflow, "case_kind": case.kind, "signature": case.signature_id, "slug": case.signature, "trace_id": case.trace_id,
-        "trial": line.trial + 1, "mode": line.judge.mode.value, "live": ",".join(sorted(line.judge.live)), "after": line.judge.after or 0,
-        "broken_by": line.broken_by, "night": session.night, "candidate": session.candidate, "candidate_digest": session.candidate_digest,
-        "champion_digest": session.champion_digest, "outcome": verdict.outcome.value, "decided": verdict.decided,
+    return _identity(session, loaded.case, line.judge) | {
+        "replay_id": replay_id(session, line), "trial": line.trial + 1, "broken_by": line.broken_by, "break_state": line.break_state,
+        "outcome": verdict.outcome.value, "decided": verdict.decided,
         "failure": verdict.failure.value if verdict.failure and not failed else None,
         "divergence": divergence.kind.value if told and divergence else None,
         "divergence_seq": _seq(divergence.place) if told and divergence else None,
         "divergence_boundary": divergence.boundary if told and divergence else None,
         "reason": (verdict.error or "not told") if failed else None, "exercised": sorted(exercise([transcript]).live),
-        "boundaries": _text(_boundaries(line)), "isolation": session.ready.isolation, "simulated": False, "seed": case.id,
-        "transcript_digest": None if failed else transcript.digest, "crossings": len(transcript.played),
-        "versions": _text(msgspec.to_builtins(session.ready.versions)), "harness_state": session.harness_state,
+        "boundaries": _text(_boundaries(line)), "transcript_digest": None if failed else transcript.digest, "crossings": len(transcript.played),
     }  # fmt: skip
+
+
+def lost_row(session: Session, loaded: LoadedCase, reason: str) -> Row:
+    """The row of a case that the shard did not come to: an ERROR, ours, whatever the candidate is like."""
+    judge = loaded.case.judges()[0]
+    unheard = TrialLine(
+        case_id=loaded.case.id, judge=judge, trial=0, transcript=Transcript(), verdict=TrialVerdict(outcome=Outcome.ERROR, error=reason)
+    )  # fmt: skip
+    return replay_row(session, loaded, unheard)
+
+
+def timing_rows(session: Session, results: Iterable[ResultLine]) -> pl.DataFrame:
+    """How long each case took, as `Timings`: wall-clock values, outside every digest."""
+    rows = [
+        {
+            "harness_state": session.harness_state, "table": "replays", "row_key": f"{session.run_id}/{line.result.case.id}",
+            "name": "case", "kind": "duration", "value_ns": line.result.duration_ms * _MS,
+        }
+        for line in results
+        if line.result.duration_ms is not None
+    ]  # fmt: skip
+    return pl.DataFrame(rows, schema=Timings.dtypes())
+
+
+def is_exercised(line: ResultLine) -> bool:
+    """Whether the case can judge this version: False where a changed layer was frozen in every run."""
+    divergence = line.result.divergence
+    return divergence is None or divergence.kind is not Divergence.NOT_EXERCISED
+
+
+def _identity(session: Session, case: Case, judge: Judge) -> Row:
+    return {
+        "run_id": session.run_id, "case_id": case.id, "case_digest": case.digest, "workflow": case.workflow, "case_kind": case.kind,
+        "signature": case.signature_id, "slug": case.signature, "trace_id": case.trace_id, "mode": judge.mode.value,
+        "live": ",".join(sorted(judge.live)), "after": judge.after or 0, "night": session.night, "candidate": session.candidate,
+        "candidate_digest": session.candidate_digest, "champion_digest": session.champion_digest, "isolation": session.ready.isolation,
+        "simulated": False, "seed": case.id, "versions": _text(msgspec.to_builtins(session.ready.versions)),
+        "harness_state": session.harness_state,
+    }  # fmt: skip
+
+
+def _unjudged(verdict: TrialVerdict) -> TrialVerdict:
+    """A pass that counts for nothing, since what changed was frozen."""
+    if verdict.outcome is not Outcome.PASSED:
+        return verdict
+    divergence = Diverged(kind=Divergence.NOT_EXERCISED, place="end", boundary="run")
+    return msgspec.structs.replace(verdict, outcome=Outcome.DIVERGED, decided=False, divergence=divergence)
 
 
 def violation_rows(session: Session, line: TrialLine) -> Iterator[Row]:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from twiceshy.errors import ConfigurationError, InfrastructureError, InputError
-from twiceshy.shards import FaultLine, Line, ReadyLine, ResultLine, ShardRequest, TrialLine, lines_of
+from twiceshy.shards import FaultLine, ReadyLine, ResultLine, ShardRequest, TrialLine, lines_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
 
 class ShardLost(InfrastructureError):
@@ -29,51 +32,60 @@ class ShardLost(InfrastructureError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ran:
-    """What a shard wrote: who the candidate is, its trials, and a result a case."""
+    """What a shard wrote: who the candidate is, the trials of the cases that were judged, and a result for each of them.
+
+    lost: why the other cases were not; None where every case has its result.
+    """
 
     ready: ReadyLine
     trials: Sequence[TrialLine]
     results: Sequence[ResultLine]
+    lost: str | None = None
 
 
 def run(request: ShardRequest, *, timeout_s: float) -> Ran:
-    """Run one shard to its end. The process is killed at its time limit, and everything in the candidate's namespaces with it.
+    """Run one shard to its end. The process is killed at its time limit, and everything in the candidate's namespaces with it; what it had told stands.
 
-    Raises ConfigurationError or InputError for what the request names wrongly, ShardLost for an engine that ended without its results.
+    Raises ConfigurationError or InputError for what the request names wrongly, InfrastructureError for a machine that cannot run it, ShardLost for an engine
+    that ended before it said who the candidate is.
     """
-    process = subprocess.Popen(
-        [sys.executable, "-m", "twiceshy.shards"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
-    try:
-        out, err = process.communicate(msgspec.json.encode(request), timeout=timeout_s)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        _, err = process.communicate()
-        raise ShardLost.after(request.factory, code=None, told=err) from None
-    try:
-        lines = list(lines_of(out))
-    except msgspec.MsgspecError:
-        raise ShardLost.after(request.factory, code=process.returncode, told=err) from None
-    return _whole(request, lines, code=process.returncode, told=err)
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        [sys.executable, "-P", "-m", "twiceshy.shards"], stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True
+    ) as process:
+        try:
+            out, err = process.communicate(msgspec.json.encode(request), timeout=timeout_s)
+        except subprocess.TimeoutExpired:
+            _end(process)
+            out, err = process.communicate()
+            return _whole(request, out, code=None, told=err)
+        except BaseException:
+            _end(process)
+            raise
+    return _whole(request, out, code=process.returncode, told=err)
 
 
-def _whole(request: ShardRequest, lines: Iterable[Line], *, code: int, told: bytes) -> Ran:
-    ready: ReadyLine | None = None
-    trials: list[TrialLine] = []
-    results: list[ResultLine] = []
-    for line in lines:
-        match line:
-            case FaultLine():
-                raise _fault(line)
-            case ReadyLine():
-                ready = line
-            case TrialLine():
-                trials.append(line)
-            case ResultLine():
-                results.append(line)
-    if ready is None or len(results) != len(request.cases):
-        raise ShardLost.after(request.factory, code=code, told=told)
-    return Ran(ready=ready, trials=trials, results=results)
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End the process with the sessions it started: they are in its group."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def _whole(request: ShardRequest, out: bytes, *, code: int | None, told: bytes) -> Ran:
+    """What was told in whole lines: a kill may cut the last one."""
+    lines = list(lines_of(out[: out.rfind(b"\n") + 1]))
+    fault = next((line for line in lines if isinstance(line, FaultLine)), None)
+    if not lines or not isinstance(lines[0], ReadyLine):
+        raise _fault(fault) if fault else ShardLost.after(request.factory, code=code, told=told)
+    if fault is not None and fault.exit_code == InputError.exit_code:
+        raise _fault(fault)
+    results = [line for line in lines if isinstance(line, ResultLine)]
+    judged = {line.result.case.id for line in results}
+    lost = None
+    if len(judged) < len(request.cases):
+        lost = fault.message if fault else str(ShardLost.after(request.factory, code=code, told=told))
+    trials = [line for line in lines if isinstance(line, TrialLine) and line.case_id in judged]
+    return Ran(ready=lines[0], trials=trials, results=results, lost=lost)
 
 
 def _fault(line: FaultLine) -> InputError | InfrastructureError:

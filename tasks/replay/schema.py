@@ -42,6 +42,8 @@ DIMENSIONS = (
     "task_completion",
 )
 
+BREAK_STATES = ("killed", "survived", "inconclusive", "error")
+
 Live = Annotated[str, like(r"|[a-z]+:[^,]+(?:,[a-z]+:[^,]+)*")]
 """The named live boundaries, sorted and joined by commas; empty where none was named. Text, so that it can be part of a key."""
 
@@ -65,6 +67,8 @@ class Replays(Table):
     """Steps 1..after came from the record; 0 where none did."""
     broken_by: TextOrNull
     """The break operator applied; null for a plain trial."""
+    break_state: Annotated[str, one_of(BREAK_STATES, nullable=True)]
+    """What the break showed: killed is FAILED on the case's own ids, inconclusive DIVERGED or FAILED on others, error that it applied nowhere."""
     night: Night
     candidate: Text
     candidate_digest: Text
@@ -116,6 +120,12 @@ class Replays(Table):
     def decided_only_if_passed(cls, data: PolarsData) -> pl.LazyFrame:
         """Only a PASSED trial is marked decided."""
         return rows(data, implies(pl.col("decided"), pl.col("outcome") == Outcome.PASSED.value))
+
+    @pa.dataframe_check
+    @classmethod
+    def break_has_state(cls, data: PolarsData) -> pl.LazyFrame:
+        """A trial under a break says what it showed, and no other trial does."""
+        return rows(data, pl.col("broken_by").is_null() == pl.col("break_state").is_null())
 
     @pa.dataframe_check
     @classmethod

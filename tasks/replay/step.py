@@ -35,7 +35,7 @@ class Occasion:
 
 
 class Replayed(NamedTuple):
-    """The tables of one shard, a result a case, and rows that broke a contract by table."""
+    """The tables of one shard, a result a case that was judged, rows that broke a contract by table, and how long the cases took (outside every digest)."""
 
     replays: pl.DataFrame
     violations: pl.DataFrame
@@ -44,13 +44,16 @@ class Replayed(NamedTuple):
     steps: pl.DataFrame
     results: Sequence[Result]
     set_aside: Mapping[str, pl.DataFrame]
+    timings: pl.DataFrame
 
 
 def replay(request: ShardRequest, occasion: Occasion, *, harness_state: str, timeout_s: float = 3600.0) -> Replayed:
     """Every case of the request, in every judging mode, by every trial; breaks too where they are asked for.
 
     `steps` holds, of each case and mode, the first trial with the worst outcome. timeout_s: wall clock, after which the engine is killed.
-    Raises ConfigurationError for a candidate or a case that cannot be used, InfrastructureError for isolation that does not hold or an engine that is lost.
+    A case that the engine did not come to is an ERROR that says why, and the others stand; one of which a changed layer was frozen in every run is DIVERGED.
+    Raises ConfigurationError for a candidate or a case that cannot be used, InfrastructureError for isolation that does not hold or an engine that is lost
+    before its first line.
     """
     ran = run(request, timeout_s=timeout_s)
     cases = {loaded.case.id: loaded for loaded in map(casefile.load, map(Path, request.cases))}
@@ -59,8 +62,20 @@ def replay(request: ShardRequest, occasion: Occasion, *, harness_state: str, tim
         champion_digest=occasion.champion_digest,
     )  # fmt: skip
     trials = ran.trials
+    exercised = {line.result.case.id for line in ran.results if rows.is_exercised(line)}
+    judged = {line.result.case.id for line in ran.results}
     found: dict[type[Table], list[rows.Row]] = {
-        Replays: [rows.replay_row(session, cases[line.case_id], line) for line in trials],
+        Replays: [
+            *(
+                rows.replay_row(session, cases[line.case_id], line, exercised=line.case_id in exercised)
+                for line in trials
+            ),
+            *(
+                rows.lost_row(session, case, ran.lost or "not run")
+                for name, case in cases.items()
+                if name not in judged
+            ),
+        ],
         Violations: [row for line in trials for row in rows.violation_rows(session, line)],
         Intents: [row for line in trials for row in rows.intent_rows(session, line)],
         Dimensions: [],
@@ -71,6 +86,7 @@ def replay(request: ShardRequest, occasion: Occasion, *, harness_state: str, tim
     return Replayed(
         replays=checked[Replays].good, violations=checked[Violations].good, intents=checked[Intents].good,
         dimensions=checked[Dimensions].good, steps=checked[Steps].good, results=[line.result for line in ran.results], set_aside=aside,
+        timings=rows.timing_rows(session, ran.results),
     )  # fmt: skip
 
 

@@ -7,10 +7,16 @@ import polars as pl
 import pytest
 
 from agents import ROOT, save_catalog
-from tasks.replay.running import ShardLost, run
+from tasks.replay.pinned import pins
+from tasks.replay.running import ShardLost, _whole, run
 from tasks.replay.step import Occasion, Replayed, replay
+from twiceshy.champion import Champion, Pin
+from twiceshy.encoding import record_line
+from twiceshy.envelope import Versions
 from twiceshy.errors import ConfigurationError
+from twiceshy.outcome import Outcome
 from twiceshy.shards import ShardRequest
+from twiceshy.verdict import Waiver
 
 pytestmark = pytest.mark.slow
 
@@ -96,3 +102,60 @@ def test_a_wrong_request_is_refused(cases: Path, given: dict[str, Any], phrase: 
 def test_an_engine_past_its_time_is_killed(cases: Path) -> None:
     with pytest.raises(ShardLost, match="time limit"):
         run(a_request(cases), timeout_s=0.05)
+
+
+def test_break_says_what_it_showed(told: Replayed) -> None:
+    states = told.replays.filter(pl.col("broken_by").is_not_null())["break_state"]
+    assert set(states) == {"killed"}
+
+
+def test_each_case_has_its_duration(told: Replayed) -> None:
+    assert sorted(told.timings["row_key"]) == ["run-1/refund-below-limit", "run-1/refund-t-1042"]
+
+
+def test_unexercised_layer_passes_nothing(cases: Path) -> None:
+    told = replay(a_request(cases, trials=1, champion=Versions()), NIGHT, harness_state="h1")
+    assert set(told.replays["outcome"]) == {"diverged"}
+    assert set(told.replays["divergence"]) == {"not_exercised"}
+    assert not told.replays["decided"].any()
+
+
+def test_lost_cases_are_errors(cases: Path, tmp_path: Path) -> None:
+    (tmp_path / "hangs.py").write_text(
+        "import os, twiceshy\n"
+        "@twiceshy.candidate(workflow='refund')\n"
+        "def build(boundary):\n"
+        "    return lambda user: os.read(os.pipe()[0], 1)\n"
+    )
+    request = a_request(cases, factory="hangs:build", path=[str(tmp_path)])
+    told = replay(request, NIGHT, harness_state="h1", timeout_s=20)
+    assert set(told.replays["outcome"]) == {"error"}
+    assert sorted(told.replays["case_id"]) == ["refund-below-limit", "refund-t-1042"]
+    assert all("time limit" in reason for reason in told.replays["reason"])
+
+
+def test_case_that_was_reached_stands(cases: Path) -> None:
+    whole = run(a_request(cases, trials=1), timeout_s=100)
+    told = b"".join(record_line(line) + b"\n" for line in (whole.ready, *whole.trials[:1], whole.results[0]))
+    cut = _whole(a_request(cases), told + b'{"type":"tri', code=-9, told=b"")
+    assert [line.result.case.id for line in cut.results] == ["refund-below-limit"]
+    assert cut.lost is not None
+    assert "ended with -9" in cut.lost
+
+
+def test_pins_count_under_their_own_rules() -> None:
+    pinned = [
+        Pin(case="c", case_digest="d", harness=harness, mode="full", outcome=Outcome.FAILED, violated=["b", "a"])
+        for harness in ("h", "other")
+    ]
+    waiver = Waiver(id="w", case="c", assertions=["a", "b"], by="@a", date="2026-11-01", why="x", until="2026-11-30")
+    champion = Champion(workflow="refund", ref="v1", pins=pinned, waivers=[waiver])
+    (row,) = pins(champion, harness="h", today="2026-11-10").iter_rows(named=True)
+    assert (row["label"], row["champion_outcome"], row["champion_violated"], row["waiver"]) == (
+        "full",
+        "failed",
+        ["a", "b"],
+        "w",
+    )
+    assert pins(champion, harness="h", today="2026-12-01")["waiver"].to_list() == [None]
+    assert pins(None, harness="h", today="2026-11-10").is_empty()

@@ -136,6 +136,8 @@ BROKEN: list[tuple[str, str, dict[str, Any]]] = [
     ("replays", "diverged_names_kind", {"outcome": "passed", "divergence": "args_mismatch"}),
     ("replays", "failed_names_failure", {"outcome": "failed"}),
     ("replays", "decided_only_if_passed", {"outcome": "failed", "failure": "invariant", "decided": True}),
+    ("replays", "break_has_state", {"broken_by": "guard.off:g"}),
+    ("replays", "break_has_state", {"break_state": "killed"}),
     ("replays", "error_says_what", {"outcome": "error"}),
     ("replays", "error_says_what", {"outcome": "passed", "transcript_digest": None}),
     ("results", "failure_says_change", {"outcome": "failed"}),
