@@ -41,7 +41,7 @@ def _workflow(folder: Path) -> Workflow:
     stated = folder / "invariants.yaml"
     return Workflow(
         policy=tools,
-        invariants=invariants.load(stated) if stated.exists() else None,
+        invariants=invariants.load(stated, tools=tools.tools) if stated.exists() else None,
         done=Condition(tools.done, where=path) if tools.done else None,
     )
 

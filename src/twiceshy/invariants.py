@@ -12,10 +12,11 @@ import msgspec
 
 from twiceshy import documents, paths
 from twiceshy.conditions import CROSSING_NAMES, OUTPUT_NAMES, Condition
-from twiceshy.errors import InvariantError
+from twiceshy.errors import InvariantError, nearest
 from twiceshy.identity import digest
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
     from pathlib import Path
 
     from twiceshy.documents import Document
@@ -135,6 +136,7 @@ class InvariantsFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 Source = Literal["args", "proposed", "output", "result"]
 _CALLED = re.compile(r"result\((?P<quote>[\"']?)(?P<tool>[^\"'()]+)(?P=quote)\)")
+_RESULT_OF = re.compile(r"""result\(\s*["']([^"']+)["']""")
 _SOURCES: dict[str, Source] = {"args": "args", "proposed": "proposed", "output": "output", "result": "result"}
 
 
@@ -222,12 +224,14 @@ _TAKES: dict[Sort, frozenset[str]] = {
 _ALWAYS = frozenset({"id", "version", "tier", "kind", "reads", "message", "effect", "severity"})
 
 
-def load(path: Path) -> Invariants:
-    """The invariants in a file. Raises InvariantError (or FormatError, InputError) with file and line; conditions are compiled here, so a CEL error is found before anything runs."""
+def load(path: Path, *, tools: Collection[str] | None = None) -> Invariants:
+    """The invariants in a file. tools: those that tools.yaml lists; a misspelt tool would judge nothing, so another name is refused. Raises InvariantError (or FormatError, InputError) with file and line; conditions are compiled here, so a CEL error is found before anything runs."""
     document = documents.Document(path)
     file = document.into(InvariantsFile, error=InvariantError)
     invariants = tuple(_compiled(document, at, spec) for at, spec in enumerate(file.invariants))
     _refuse_twice(document, file)
+    if tools is not None:
+        _refuse_unlisted(document, file, tools)
     allowed = tuple((write, _allowed(document, at, write)) for at, write in enumerate(file.allowed_writes))
     return Invariants(file=file, invariants=invariants, allowed=allowed)
 
@@ -320,6 +324,33 @@ def _read(document: Document, here: str, text: str) -> Read:
         return Read.parse(text)
     except ValueError as broken:
         raise InvariantError.at(document.path, f"{broken}.", line=document.line(here)) from None
+
+
+def _refuse_unlisted(document: Document, file: InvariantsFile, tools: Collection[str]) -> None:
+    for at, write in enumerate(file.allowed_writes):
+        _require_listed(document, f"$.allowed_writes[{at}]", [write.tool], tools)
+    for at, spec in enumerate(file.invariants):
+        here = f"$.invariants[{at}]"
+        for part in ("at", "first", "then"):
+            selector = getattr(spec, part)
+            if selector is not None and selector.tool not in (None, "*"):
+                _require_listed(document, f"{here}.{part}", [selector.tool], tools)
+        for part in ("when", "holds"):
+            _require_listed(document, f"{here}.{part}", _RESULT_OF.findall(getattr(spec, part) or ""), tools)
+        _require_listed(
+            document, f"{here}.reads", [name for text in spec.reads if (name := Read.parse(text).tool)], tools
+        )
+
+
+def _require_listed(document: Document, here: str, names: Iterable[str], tools: Collection[str]) -> None:
+    for name in names:
+        if name not in tools:
+            raise InvariantError.at(
+                document.path,
+                f"tool {name!r} is not listed in tools.yaml.",
+                line=document.line(here),
+                hint=nearest(name, tools),
+            )
 
 
 def _refuse_twice(document: Document, file: InvariantsFile) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 from twiceshy import breaking, casefile, invariants, policy, redaction
 from twiceshy.champion import harness_state
+from twiceshy.envelope import Kind
 from twiceshy.errors import CaseError, InputError
 from twiceshy.exercise import changed_layers
 from twiceshy.grading import case_grader
@@ -23,7 +24,7 @@ from twiceshy.sealing import Limits
 from twiceshy.trials import Trial, mode_run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
     from pathlib import Path
 
     from twiceshy.casefile import Judge, LoadedCase
@@ -67,11 +68,11 @@ class Rules:
         )  # fmt: skip
 
 
-def rules_of(policies: Path, workflow: str, keyring: Keyring) -> Rules:
-    """The rules of a workflow from `policies/<workflow>/`. Raises InputError with file and line."""
+def rules_of(policies: Path, workflow: str, keyring: Keyring, *, known_tools: Collection[str] = ()) -> Rules:
+    """The rules of a workflow from `policies/<workflow>/`. known_tools: see `policy.load`. Raises InputError with file and line."""
     folder = policies / workflow
-    tools = policy.load(folder / "tools.yaml")
-    stated = invariants.load(folder / "invariants.yaml")
+    tools = policy.load(folder / "tools.yaml", known_tools=known_tools)
+    stated = invariants.load(folder / "invariants.yaml", tools=tools.tools)
     written = folder / "redaction.yaml"
     how = redaction.load(written) if written.exists() else None
     key = keyring.key(how.key_id) if how is not None and how.key_id in keyring else None
@@ -127,6 +128,11 @@ def load_cases(root: Path) -> list[LoadedCase]:
         if other is not case:
             raise CaseError.at(case.path, f"the id {case.case.id!r} is that of {other.path} too.")
     return loaded
+
+
+def tools_of(cases: Sequence[LoadedCase]) -> set[str]:
+    """The names of the tools that these records hold."""
+    return {crossing.name for loaded in cases for crossing in loaded.envelope.crossings if crossing.kind is Kind.TOOL}
 
 
 def selected(cases: Sequence[LoadedCase], wanted: str) -> list[LoadedCase]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import unicodedata
 from datetime import UTC, datetime
+from difflib import get_close_matches
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -91,14 +92,18 @@ class ToolsPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 _UNLISTED = ToolPolicy()
 
 
-def load(path: Path, *, known_tools: Collection[str] | None = None) -> ToolsPolicy:
-    """The policy at `path`. Raises PolicyError with file and line; UnknownTool for a tool that `known_tools` lacks."""
+def load(path: Path, *, known_tools: Collection[str] = ()) -> ToolsPolicy:
+    """The policy at `path`. Raises PolicyError with file and line.
+
+    known_tools: those that the candidate declares or the record holds. A listed name that is none of them but near one that is not listed is misspelt, and the
+    tool it means would count as a write: UnknownTool. Another unknown name may be that of a tool which this version has no more.
+    """
     document = documents.Document(path)
     policy = document.into(ToolsPolicy, error=PolicyError)
+    unlisted = set(known_tools) - policy.tools.keys()
     for name, tool in policy.tools.items():
-        if known_tools is not None and name not in known_tools:
-            line = document.line(f"$.tools.{name}")
-            raise UnknownTool.among(f"{path}:{line}", name, known_tools)
+        if name not in known_tools and get_close_matches(name, unlisted, n=1):
+            raise UnknownTool.among(f"{path}:{document.line(f'$.tools.{name}')}", name, unlisted)
         _check_paths(document, name, tool)
     return policy
 

@@ -111,11 +111,18 @@ def test_a_wrong_policy_names_file_and_line(tmp_path: Path, text: str, error: ty
     assert raised.value.exit_code == 2
 
 
-def test_an_unknown_tool_gets_a_hint(tmp_path: Path) -> None:
+def test_a_misspelt_tool_gets_a_hint(tmp_path: Path) -> None:
     path = write(tmp_path, "workflow: w\ntools:\n  get_ordr: {effect: read}\n")
     with pytest.raises(UnknownTool, match="Did you mean 'get_order'") as raised:
         policy.load(path, known_tools=["get_order", "issue_refund"])
     assert "tools.yaml:3" in str(raised.value)
+
+
+def test_a_tool_that_is_no_more_may_stay_listed(tmp_path: Path) -> None:
+    path = write(
+        tmp_path, "workflow: w\ntools:\n  get_order: {effect: read}\n  get_orders: {effect: read}\n  audit: {}\n"
+    )
+    assert len(policy.load(path, known_tools=["get_order", "issue_refund"]).tools) == 3
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

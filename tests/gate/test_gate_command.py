@@ -141,16 +141,39 @@ def test_bad_usage_is_one_clear_line(cases: Path, words: list[str], phrase: str)
     assert len(ran.err.splitlines()) == 1
 
 
-def test_a_wrong_condition_names_file_and_line(cases: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("file", "old", "new", "phrases"),
+    [
+        ("invariants.yaml", "args.amount_gbp > result", "args.amount_gbp >> result", ["invariants.yaml:"]),
+        (
+            "invariants.yaml",
+            "at: {tool: issue_refund}",
+            "at: {tool: issue_refnd}",
+            ["invariants.yaml:", "Did you mean 'issue_refund'"],
+        ),
+        (
+            "invariants.yaml",
+            'result("get_order"',
+            'result("get_ordr"',
+            ["invariants.yaml:", "Did you mean 'get_order'"],
+        ),
+        ("tools.yaml", "  get_customer:", "  get_custmer:", ["tools.yaml:", "Did you mean 'get_customer'"]),
+        ("tools.yaml", "effect: read", "efect: read", ["tools.yaml:", "Did you mean 'effect'"]),
+    ],
+)
+def test_a_wrong_policy_names_file_and_line(
+    cases: Path, tmp_path: Path, file: str, old: str, new: str, phrases: list[str]
+) -> None:
     policies = tmp_path / "policies"
     shutil.copytree("data/policies", policies)
-    path = policies / "refund" / "invariants.yaml"
-    path.write_text(path.read_text().replace("args.amount_gbp > result", "args.amount_gbp >> result"))
+    path = policies / "refund" / file
+    assert old in path.read_text()
+    path.write_text(path.read_text().replace(old, new, 1))
     ran = twiceshy(
         "gate", "-c", "examples.refund:buggy", "--cases", cases, env={"TWICESHY_PATHS__POLICIES": str(policies)}
     )
-    assert ran.code == 2
-    assert "invariants.yaml:" in ran.err
+    assert (ran.code, len(ran.err.splitlines())) == (2, 1), ran
+    assert [phrase for phrase in phrases if phrase not in ran.err] == []
 
 
 def test_a_missing_folder_of_cases_is_named(tmp_path: Path) -> None:

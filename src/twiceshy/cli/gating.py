@@ -147,8 +147,10 @@ def judged_run(
     many = workers or config.settings.gate.workers
     with SessionPool(spec, env=os.environ, folder=config.root, cases=[root], workers=many, weak=weak) as pool:
         ready = pool.ready
-        rules = judging.rules_of(config.path("policies"), ready.workflow, keyring())
-        chosen = judging.selected([loaded for loaded in catalog if loaded.case.workflow == ready.workflow], select)
+        of_workflow = [loaded for loaded in catalog if loaded.case.workflow == ready.workflow]
+        named = {*ready.versions.tools, *judging.tools_of(of_workflow)}
+        rules = judging.rules_of(config.path("policies"), ready.workflow, keyring(), known_tools=named)
+        chosen = judging.selected(of_workflow, select)
         known = _champion(config, ready.workflow, pinned)
         against = judging.candidacy(ready.versions, known.versions if known else None, terms.accepted)
         docket = judging.graders(chosen, rules, terms)
