@@ -10,9 +10,9 @@ import msgspec
 from msgspec import UNSET
 
 from tasks.normalize.duplicates import shadowed
-from tasks.normalize.requests import Talk, output, request
+from tasks.normalize.requests import CallIds, Talk, output, request
 from tasks.normalize.sides import CHAT, RECORDED, Proposals, Responses, resolved, value
-from tasks.normalize.tree import BOUNDARIES, numbered
+from tasks.normalize.tree import BOUNDARIES, NUMBERED, numbered
 from twiceshy.envelope import SUB_KINDS, Crossing, ErrorRecord, Kind
 from twiceshy.history import Attempts
 from twiceshy.matching import CALLS, recordings
@@ -86,10 +86,11 @@ class _Run:
     policy: ToolsPolicy
     _talk: Talk = field(default_factory=Talk)
     _proposals: Proposals = field(default_factory=Proposals)
-    _calls: dict[Node, str] = field(default_factory=dict)
+    _ids: CallIds | None = None
 
     def passages(self) -> Iterator[Passage]:
         responses = Responses(self.nodes)
+        self._ids = CallIds(self.nodes)
         places = {node: (seq, sub) for node, seq, sub in self.placed}
         hooks: dict[int, list[Node]] = defaultdict(list)
         for node, seq, _ in self.placed:
@@ -120,6 +121,8 @@ class _Run:
         if node.row["container"] == CHAT and said is not UNSET:
             said = self._talk.say(said)
         self._proposals.add(node, seq, node.row["scope"] or "", said)
+        if self._ids is not None and node.row["container"] != CHAT and node.row["dialect"] != NUMBERED:
+            asked, said = self._ids.renumbered(asked), self._ids.renumbered(said)
         # Nothing stands between a model and the agent, so what a recorder of ours kept as output is what went back.
         shown = said if node.row["crossing_seq"] is not None else UNSET
         told = {"seen": origin, "raw": None if said is UNSET else RECORDED}

@@ -8,8 +8,12 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET
 
 from tasks.normalize.sides import CHAT, RECORDED, value
+from tasks.normalize.tree import NUMBERED
+from twiceshy.frozenmodel import proposals
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from tasks.normalize.tree import Node
 
 EARLIER = "the messages before it"
@@ -51,6 +55,30 @@ class Talk:
             self.messages[-1] = {"role": "tool", "parts": [*self.messages[-1]["parts"], part]}
         else:
             self.messages.append({"role": "tool", "parts": [part]})
+
+
+class CallIds:
+    """New numbers for the call ids of a trace: they are runtime values. Ids that two outputs share say nothing of which call is meant, and stay."""
+
+    def __init__(self, nodes: Iterable[Node]) -> None:
+        asked = [
+            part.get("id")
+            for node in nodes
+            if node.kind == "model" and node.row["dialect"] != NUMBERED
+            for part in proposals(output(node))
+        ]
+        repeated = len(set(asked)) != len(asked)
+        self._numbers = {} if repeated else {call_id: f"call_{number}" for number, call_id in enumerate(asked, start=1)}
+
+    def renumbered(self, held: Any) -> Any:
+        """The value with the ids of its calls and responses replaced."""
+        if isinstance(held, list):
+            return [self.renumbered(item) for item in held]
+        if not isinstance(held, dict):
+            return held
+        if held.get("type") in ("tool_call", "tool_call_response") and isinstance(held.get("id"), str):
+            return held | {"id": self._numbers.get(held["id"], held["id"])}
+        return {name: self.renumbered(item) for name, item in held.items()}
 
 
 def request(node: Node, talk: Talk) -> tuple[Any, str | None]:

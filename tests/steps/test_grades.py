@@ -116,3 +116,34 @@ def test_real_airline_runs_are_derived() -> None:
     calls = made.crossings.filter(pl.col("kind") == "tool")
     assert calls["group"].null_count() == 0
     assert calls.filter(pl.col("error_code").is_not_null())["error_definite"].all()
+
+
+def a_talk(*call_ids: str) -> Envelope:
+    """Models that each ask for one call, and are shown what the one before got."""
+    spans = [a_span("1", "agent", "a", start_ns=0)]
+    for at, call_id in enumerate(call_ids, start=2):
+        reply = {"role": "tool", "parts": [{"type": "tool_call_response", "id": call_ids[at - 3], "response": 7}]}
+        asked = {"messages_in": [reply]} if at > 2 else {}
+        spans.append(
+            a_span(
+                f"{at}",
+                "model",
+                "m",
+                parent="1",
+                start_ns=at,
+                messages_out=an_output(a_proposal("get_order", {}, call_id)),
+                **asked,
+            )
+        )
+    return only(normalized(mapped(*spans)))
+
+
+def test_call_ids_are_runtime_values() -> None:
+    held = a_talk("toolu_x9", "toolu_f2")
+    assert [row.raw["parts"][0]["id"] for row in held.crossings] == ["call_1", "call_2"]
+    assert held.crossings[1].seen["messages"][0]["parts"][0]["id"] == "call_1"
+    assert a_talk("a", "b").crossings == held.crossings
+
+
+def test_repeated_call_ids_stay() -> None:
+    assert [row.raw["parts"][0]["id"] for row in a_talk("same", "same").crossings] == ["same", "same"]
