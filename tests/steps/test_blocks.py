@@ -3,12 +3,15 @@
 from datetime import UTC, datetime
 from typing import Any
 
+import polars as pl
 import pytest
 
 from tasks.envelopes import envelopes
+from tasks.normalize.step import normalize, unredacted
 from tasks.sources.records import Score, Side, Span
+from tasks.sources.schema import ScoreRecords
 from traces import a_proposal, a_run, a_span, an_output, chat, mapped, normalized, said, told, user
-from twiceshy.envelope import Envelope, Kind, LayerVersion
+from twiceshy.envelope import Envelope, Kind, LayerVersion, RedactionStamp
 
 TEXT = {"type": "text", "text": "Done."}
 NOW = datetime(2026, 11, 3, 9, 14, 22, 500_000, tzinfo=UTC)
@@ -168,3 +171,26 @@ def test_scope_and_repeats_follow_the_spans() -> None:
     spans = [a_span(str(at), name="pay", parent="1", start_ns=at, scope="root/writer#0", **failing) for at in (2, 3)]
     held = read(a_root(), *spans)
     assert [(row.scope, row.attempt) for row in held.crossings] == [("root/writer#0", 1), ("root/writer#0", 2)]
+
+
+def test_redaction_stamp_carries_pseudonyms() -> None:
+    stamp = {"policy_digest": "d" * 64, "key_id": "k"}
+    spans = unredacted(mapped(a_root(), a_model()).spans).with_columns(
+        **{name: pl.lit(held) for name, held in stamp.items()},
+        pseudonyms=pl.when(pl.col("kind") == "agent").then(pl.lit('{"Ada-7f":"aa"}')),
+        redaction_map=pl.lit('{"messages_out[0]":"synthesize"}'),
+    )
+    made = normalize(spans, ScoreRecords.no_rows(), policies={}, harness_state="test")
+    (held,) = envelopes(made.traces, made.crossings)
+    assert held.redaction == RedactionStamp(
+        policy_digest="d" * 64, key_id="k", counts={"synthesize": 2}, pseudonyms={"Ada-7f": "aa"}
+    )
+
+
+def test_trace_with_two_stamps_bears_none() -> None:
+    spans = unredacted(mapped(a_root(), a_model()).spans).with_columns(
+        policy_digest=pl.lit("d" * 64), key_id=pl.when(pl.col("kind") == "agent").then(pl.lit("k1")).otherwise(pl.lit("k2"))
+    )  # fmt: skip
+    made = normalize(spans, ScoreRecords.no_rows(), policies={}, harness_state="test")
+    (held,) = envelopes(made.traces, made.crossings)
+    assert held.redaction is None
