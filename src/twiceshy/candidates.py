@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import importlib
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
 from twiceshy.boundary import Answer, Boundary, Call
 from twiceshy.envelope import Kind, LayerVersion, Versions
-from twiceshy.errors import CandidateError, nearest
+from twiceshy.errors import CandidateError, TwiceshyError, nearest
 from twiceshy.identity import digest
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def load(spec: str) -> tuple[Factory, Candidate]:
         raise CandidateError.not_importable(spec, "a candidate is written package.module:factory")
     try:
         module = importlib.import_module(module_name)
-    except Exception as broken:  # whatever the candidate's own import raises
+    except (Exception, SystemExit) as broken:  # whatever the candidate's own import raises
         raise CandidateError.not_importable(spec, f"{type(broken).__name__}: {_first_line(broken)}") from broken
     factory = getattr(module, attribute, None)
     known = [name for name, value in vars(module).items() if hasattr(value, _MARK)]
@@ -74,13 +74,53 @@ class _Refusing:
         raise CandidateError(f"the factory crosses {call.kind} {call.name!r} while it builds; it may only declare.")
 
 
+class Description(NamedTuple):
+    """What a candidate is made of: the version of each layer, and what its factory declares, as `kind:name`."""
+
+    versions: Versions
+    boundaries: frozenset[str]
+
+
+def described(factory: Factory, said: Candidate) -> Description:
+    """The description of a candidate, by building it once. Raises CandidateError where it cannot be built."""
+    boundary = Boundary(_Refusing())
+    try:
+        agent = factory(boundary)
+    except TwiceshyError:
+        raise
+    except (Exception, SystemExit) as broken:  # whatever the candidate's own code raises
+        raise CandidateError(
+            f"the candidate's factory raised {type(broken).__name__} while it was built: {_first_line(broken)}"
+        ) from broken
+    return Description(_versions(boundary, agent, said), _declared(boundary))
+
+
 def layers(factory: Factory, said: Candidate) -> Versions:
     """The version and digest of each layer of a candidate: from `versions`, else from the source text of prompts, hooks, guards, routers and schemas.
 
     A layer about which nothing is known has no name, version or digest, which compares as changed.
     """
-    boundary = Boundary(_Refusing())
-    agent = factory(boundary)
+    return described(factory, said).versions
+
+
+def same(boundaries: frozenset[str], built: Boundary) -> None:
+    """Raise CandidateError where a factory declared less this time: what it kept from an earlier build leads past the boundary of this run."""
+    missing = sorted(boundaries - _declared(built))
+    if missing:
+        raise CandidateError(
+            f"the factory declared {', '.join(missing)} when it was loaded and not for this run. It must declare everything each time it is called."
+        )
+
+
+def _declared(boundary: Boundary) -> frozenset[str]:
+    return frozenset(
+        [f"{Kind.TOOL}:{name}" for name in boundary.tools]
+        + [f"{Kind.MODEL}:{name}" for name in boundary.models]
+        + [f"{code.kind}:{code.name}" for code in boundary.code]
+    )
+
+
+def _versions(boundary: Boundary, agent: Agent, said: Candidate) -> Versions:
     named = {
         name: LayerVersion(name=name, version=version, digest=digest(version))
         for name, version in said.versions.items()

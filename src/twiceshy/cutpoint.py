@@ -10,6 +10,8 @@ from twiceshy.errors import InputError
 from twiceshy.outcome import BoundaryState, Mode
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from twiceshy.boundary import Call
     from twiceshy.policy import ToolsPolicy
 
@@ -35,6 +37,11 @@ class UnknownBoundary(InputError):
         kinds = ", ".join(kind.value for kind in Kind)
         return cls(f"{text!r} names no boundary. Write kind:name, as in model:planner; kinds are {kinds}.")
 
+    @classmethod
+    def among(cls, name: str, known: Collection[str]) -> UnknownBoundary:
+        """A boundary that a candidate does not declare, with those it does: a typo would judge nothing, silently."""
+        return cls(f"the candidate declares no boundary {name!r}. It declares {', '.join(sorted(known)) or 'none'}.")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CutPoint:
@@ -58,6 +65,13 @@ class CutPoint:
             kind, _, tool = name.partition(":")
             if kind == Kind.TOOL and (tool == "*" or policy.effect(tool) is Effect.WRITE):
                 raise LiveWrite.named(name)
+
+    def refuse_unknown(self, known: Collection[str]) -> None:
+        """Raise UnknownBoundary for a name, live or frozen, that is not among the boundaries (`kind:name`) of a candidate."""
+        kinds = {f"{name.partition(':')[0]}:*" for name in known}
+        for name in sorted(self.live | self.freeze):
+            if name not in known and name not in kinds:
+                raise UnknownBoundary.among(name, known)
 
     def in_prefix(self, seq: int) -> bool:
         """Whether a step comes from the record, hooks and guards included."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import socket
+from threading import RLock
 from typing import NamedTuple
 
 import msgspec
 
-from twiceshy.envelope import Record, Versions
+from twiceshy.envelope import Clock, Record, Versions
 from twiceshy.outcome import Mode
 from twiceshy.policy import ToolsPolicy
 from twiceshy.redaction import Policy as RedactionPolicy
@@ -21,12 +22,14 @@ START, READY, REFUSED, TRIAL, LINE, APPLIED, OVER = b"S", b"R", b"X", b"T", b"L"
 
 
 class Start(Record, frozen=True, kw_only=True):
-    """Parent: who the candidate is. Without targets the session is weak, and says so."""
+    """Parent: who the candidate is. Without targets the session is weak, and says so. clock, seed: what its import sees, for one trial's own process."""
 
     candidate: str
     path: list[str]
     readable: list[str] = []
     targets: Targets | None = None
+    clock: Clock | None = None
+    seed: str = "import"
 
 
 class Ready(Record, frozen=True, kw_only=True):
@@ -35,6 +38,8 @@ class Ready(Record, frozen=True, kw_only=True):
     workflow: str
     warm: bool
     versions: Versions
+    boundaries: list[str]
+    """What its factory declares, as `kind:name`."""
     isolation: Isolation
     canary: tuple[Attempt, ...] = ()
     memory_bytes: int = 0
@@ -82,17 +87,19 @@ class Message(NamedTuple):
 
 
 class Channel:
-    """One end of the pair. Writers take turns: the zygote, then the trial it forked, then the zygote again."""
+    """One end of the pair. Writers take turns: the zygote, then the trial it forked, then the zygote again; threads of one process do too."""
 
     def __init__(self, end: socket.socket) -> None:
         self._end = end
         self._parts: list[bytes] = []
+        self._turn = RLock()
 
     def send(self, mark: bytes, body: bytes) -> None:
         """Send one message, in as many packets as it needs."""
-        for start in range(0, len(body) or 1, _PACKET):
-            more = b"+" if start + _PACKET < len(body) else b"."
-            self._end.send(mark + more + body[start : start + _PACKET])
+        with self._turn:
+            for start in range(0, len(body) or 1, _PACKET):
+                more = b"+" if start + _PACKET < len(body) else b"."
+                self._end.send(mark + more + body[start : start + _PACKET])
 
     def tell(self, mark: bytes, message: msgspec.Struct) -> None:
         """Send one record."""

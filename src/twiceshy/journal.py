@@ -13,6 +13,7 @@ from msgspec import UNSET
 
 from twiceshy.encoding import crossing_line, crossing_of, record_line, record_of
 from twiceshy.envelope import Crossing, Disposition, Record
+from twiceshy.errors import FormatError
 from twiceshy.outcome import AnsweredBy, BoundaryState
 from twiceshy.transcript import Diverged, Drift, Played, Transcript
 
@@ -90,12 +91,15 @@ def transcript_of(lines: Iterable[bytes]) -> Transcript:
     """The transcript that a journal's lines tell. Stops at the first divergence or fault; a line cut short by a crash is left out, as is all after it."""
     steps: dict[tuple[int, int], Played] = {}
     ends: dict[bytes, bytes] = {}
-    with suppress(msgspec.MsgspecError):
+    with suppress(msgspec.MsgspecError, FormatError, KeyError):
         for line in lines:
             mark, _, content = line.partition(b"\t")
+            if mark == b"A" and not _open(steps, content):
+                ends[b"F"] = b'"two passages of this run have one number"'
+                break
             if mark == b"A":
-                _open(steps, content)
-            elif mark == b"C":
+                continue
+            if mark == b"C":
                 _close(steps, crossing_of(content))
             else:
                 ends[mark] = content
@@ -109,14 +113,18 @@ def transcript_of(lines: Iterable[bytes]) -> Transcript:
     )
 
 
-def _open(steps: dict[tuple[int, int], Played], content: bytes) -> None:
+def _open(steps: dict[tuple[int, int], Played], content: bytes) -> bool:
+    """Add a crossing. False where its place is taken: one of the two would be lost."""
     written, _, line = content.partition(b"\t")
     note, crossing = _note(written), crossing_of(line)
     key = None if note.idempotency_key is None else msgspec.json.decode(note.idempotency_key)
+    if (crossing.seq, crossing.sub) in steps:
+        return False
     steps[crossing.seq, crossing.sub] = Played(
         crossing=crossing, boundary=note.boundary, answered_by=note.answered_by, matched=note.matched, stale=note.stale,
         drift=note.drift, idempotency_key=key, exercised=note.exercised,
     )  # fmt: skip
+    return True
 
 
 def _close(steps: dict[tuple[int, int], Played], after: Crossing) -> None:

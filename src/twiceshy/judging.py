@@ -17,7 +17,7 @@ from twiceshy.envelope import Kind
 from twiceshy.errors import CaseError, InputError
 from twiceshy.exercise import changed_layers
 from twiceshy.grading import case_grader
-from twiceshy.outcome import Outcome
+from twiceshy.outcome import Mode, Outcome
 from twiceshy.results import Candidacy, broken, case_result
 from twiceshy.running import Task
 from twiceshy.sealing import Limits
@@ -158,9 +158,22 @@ def graders(cases: Sequence[LoadedCase], rules: Rules, terms: Terms) -> list[Cas
     for loaded in cases:
         for judge in terms.judges_of(loaded):
             judge.cut.refuse_live_writes(rules.policy)
+            _refuse_empty(loaded, judge)
         for text in loaded.case.breaks:
             breaking.parse(text)
     return made
+
+
+def _refuse_empty(loaded: LoadedCase, judge: Judge) -> None:
+    """Raise CaseError where a judging mode would judge nothing of a case, or is not there."""
+    if judge.mode is Mode.WORLD:
+        raise CaseError.at(loaded.path, "the judging mode world needs a seeded world, which this release cannot load.")
+    last = max((crossing.seq for crossing in loaded.envelope.crossings), default=0)
+    if judge.after is not None and judge.after >= last:
+        raise CaseError.at(
+            loaded.path,
+            f"the record ends at step {last}, so --after {judge.after} leaves nothing to judge. Leave the case out with --select, or cut earlier.",
+        )
 
 
 def judge_case(session: Session, grader: CaseGrader, rules: Rules, terms: Terms, against: Candidacy) -> Judged:

@@ -29,9 +29,13 @@ from twiceshy.identity import digest, tagged
 from twiceshy.policy import ToolsPolicy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Coroutine, Mapping
 
     from twiceshy.boundary import Backend
+
+
+_LEFT_S = 60.0
+"""Seconds of the run's own clock for tasks that outlive their agent; in a replay they pass at once."""
 
 
 class Sink(Protocol):
@@ -134,10 +138,20 @@ def run(agent: Callable[[Any], Any], user: object) -> Disposition:
     try:
         output = agent(user)
         if inspect.iscoroutine(output):
-            output = asyncio.run(output)
+            output = asyncio.run(_whole(output))
         return Disposition(output=output)
     except Exception as raised:  # noqa: BLE001 - whatever the agent's own code raises
         return Disposition(ended=False, output=UNSET, error=error_record(raised, ()))
+
+
+async def _whole(agent: Coroutine[Any, Any, Any]) -> Any:
+    """What the agent returns, once the tasks that it left running are through or have had their time: they would have gone on in production."""
+    try:
+        return await agent
+    finally:
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        if left:
+            await asyncio.wait(left, timeout=_LEFT_S)
 
 
 def error_record(raised: BaseException, definite: tuple[str, ...]) -> ErrorRecord:

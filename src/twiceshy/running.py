@@ -118,8 +118,9 @@ class Session:
 
     def play(self, task: Task) -> Played:
         """Run one trial to its end. A fault of the process is in the transcript (`fault`, outcome ERROR) and the session starts anew."""
-        channel = self._open()
+        channel = self._open(task)
         lines: list[bytes] = []
+        room = task.limits.output_bytes
         applied: set[str] = set()
         try:
             channel.tell(exchange.TRIAL, _trial(task))
@@ -132,6 +133,9 @@ class Session:
                 return self._lost(lines, frozenset(applied))
             if message.mark == exchange.LINE:
                 lines.append(message.body)
+                room -= len(message.body)
+                if room < 0:
+                    return self._flooded(lines, frozenset(applied))
             elif message.mark == exchange.APPLIED:
                 applied.add(message.body.decode())
             elif message.mark == exchange.OVER:
@@ -149,15 +153,18 @@ class Session:
             self._process = None
         self._stack.close()
 
-    def _open(self) -> Channel:
+    def _open(self, task: Task) -> Channel:
+        """The channel of a process that can take this trial: the warmed one, or a fresh one that imports the candidate at the case's own instant."""
+        if self._channel is not None and not self.ready.warm:
+            self.close()
         if self._channel is None:
-            self.ready = self._start()
+            self.ready = self._start(task)
         channel = self._channel
         if channel is None:
             raise InfrastructureError("the session's process did not start")
         return channel
 
-    def _start(self) -> Ready:
+    def _start(self, task: Task | None = None) -> Ready:
         ours, theirs = exchange.pair()
         self._complaints = self._stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 - the stack closes it
         command = [self._spec.python, "-P", "-m", "twiceshy.zygote", str(theirs.fileno())]
@@ -173,21 +180,23 @@ class Session:
             )
         self._channel = Channel(ours)
         if self._weak:
-            self._channel.tell(exchange.START, self._hello(None))
+            self._channel.tell(exchange.START, self._hello(None, task))
             return self._answer()
         with host_targets(self._folder) as host:
-            self._channel.tell(exchange.START, self._hello(host.targets))
+            self._channel.tell(exchange.START, self._hello(host.targets, task))
             ready = self._answer()
             if arrivals := host.arrivals():
                 raise IsolationNotHeld(f"the canary reached {', '.join(arrivals)} on this host; nothing was run.")
         return ready
 
-    def _hello(self, targets: Targets | None) -> Start:
+    def _hello(self, targets: Targets | None, task: Task | None) -> Start:
         return Start(
             candidate=self._spec.factory,
             path=[str(Path(part).resolve()) for part in self._spec.path],
             readable=[str(Path(case).resolve()) for case in self._cases],
             targets=targets,
+            clock=task.loaded.envelope.pins.clock if task else None,
+            seed=f"{task.loaded.case.id}/{task.number}" if task else "import",
         )
 
     def _answer(self) -> Ready:
@@ -207,6 +216,11 @@ class Session:
         self._complaints.seek(0)
         said = self._complaints.read().decode(errors="replace").strip().splitlines()
         return said[-1] if said else f"Is twiceshy installed for {self._spec.python}?"
+
+    def _flooded(self, lines: Sequence[bytes], applied: frozenset[str]) -> Played:
+        """A run without an end: the next trial gets a new process."""
+        self.close()
+        return Played(transcript=msgspec.structs.replace(transcript_of(lines), crash="output"), applied=applied)
 
     def _lost(self, lines: Sequence[bytes], applied: frozenset[str]) -> Played:
         """The zygote is gone or hangs: what the journal holds is kept, and the next trial gets a new process."""

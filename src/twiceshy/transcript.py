@@ -15,8 +15,8 @@ from twiceshy.outcome import AnsweredBy, BoundaryState, Divergence
 Drift = Literal["template", "messages"]
 """How a frozen model's request differs from the recorded one."""
 
-Crash = Literal["crashed", "cpu", "wall"]
-"""How a trial ended that left no end marker: on its own, at its CPU limit, at its wall clock."""
+Crash = Literal["crashed", "cpu", "wall", "output"]
+"""How a trial ended that left no end marker: on its own, at its CPU limit, at its wall clock, at the limit of its journal."""
 
 
 class FieldDiff(Record, frozen=True, kw_only=True):

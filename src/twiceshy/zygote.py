@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import resource
 import signal
 import socket
 import sys
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -15,10 +17,11 @@ import msgspec
 from twiceshy import breaking, candidates, casefile, exchange, frozen
 from twiceshy.breaking import BreakingBoundary
 from twiceshy.cutpoint import CutPoint
-from twiceshy.errors import CandidateError, TwiceshyError
+from twiceshy.envelope import Disposition
+from twiceshy.errors import CandidateError, TwiceshyError, Unrecordable
 from twiceshy.exchange import Channel, Over, Ready, Refused, Start, Trial
 from twiceshy.journal import Journal
-from twiceshy.recording import run
+from twiceshy.recording import error_record, run
 from twiceshy.redaction import Keyring, Redactor
 from twiceshy.replaying import Replay, Terms
 from twiceshy.sealing import WEAK, CanaryReport, Seal, canary, impose, seal
@@ -27,15 +30,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from twiceshy.candidates import Candidate, Factory
-    from twiceshy.envelope import Envelope
+    from twiceshy.envelope import Clock, Envelope
     from twiceshy.transcript import Diverged
 
 _NO_CLOCK_NS = 1_700_000_000_000_000_000
 """The instant that an import sees, and a run without a recorded clock: 2023-11-14T22:13:20Z, so that no real time leaks in."""
 
+_DAEMON_S = 0.5
+"""Seconds that each daemon thread of a finished run may still take: one that sends is done by then, one that only waits never is."""
+
 
 def main(descriptor: int) -> int:
     """Serve one session until the parent closes it."""
+    os.set_inheritable(descriptor, False)  # a program that the candidate starts has no part in this
     channel = Channel(socket.socket(fileno=descriptor))
     message = channel.receive()
     if message is None:
@@ -44,7 +51,7 @@ def main(descriptor: int) -> int:
     try:
         held, report = _sealed(start, descriptor)
         factory, said = _imported(start)
-        versions = candidates.layers(factory, said)
+        described = candidates.described(factory, said)
     except TwiceshyError as refused:
         fault = "candidate" if isinstance(refused, CandidateError) else "isolation"
         channel.tell(exchange.REFUSED, Refused(fault=fault, message=str(refused)))
@@ -52,13 +59,17 @@ def main(descriptor: int) -> int:
     ready = Ready(
         workflow=said.workflow,
         warm=said.warm,
-        versions=versions,
+        versions=described.versions,
+        boundaries=sorted(described.boundaries),
         isolation=held.isolation,
         canary=report.attempts if report else (),
         memory_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
     )
     channel.tell(exchange.READY, ready)
-    _serve(channel, factory, held)
+    os.dup2(
+        1, 2
+    )  # from here on only the journal counts; what trials print would fill one file until it is full for the next
+    _serve(channel, factory, described.boundaries, held)
     return 0
 
 
@@ -71,12 +82,16 @@ def _sealed(start: Start, descriptor: int) -> tuple[Seal, CanaryReport | None]:
 
 
 def _imported(start: Start) -> tuple[Factory, Candidate]:
-    frozen.install(frozen.FrozenClock(_NO_CLOCK_NS, "UTC"), frozen.Draws(b"import", 0))
+    frozen.install(_clock(start.clock), frozen.Draws(start.seed.encode(), "import"))
     sys.path[:0] = start.path
     return candidates.load(start.candidate)
 
 
-def _serve(channel: Channel, factory: Factory, held: Seal) -> None:
+def _clock(pinned: Clock | None) -> frozen.FrozenClock:
+    return frozen.FrozenClock(pinned.instant_ns, pinned.tz) if pinned else frozen.FrozenClock(_NO_CLOCK_NS, "UTC")
+
+
+def _serve(channel: Channel, factory: Factory, boundaries: frozenset[str], held: Seal) -> None:
     envelopes: dict[str, Envelope] = {}
     while (message := channel.receive()) is not None:
         trial = msgspec.json.decode(message.body, type=Trial)
@@ -88,21 +103,20 @@ def _serve(channel: Channel, factory: Factory, held: Seal) -> None:
             continue
         pid = os.fork()
         if pid == 0:
-            _play(channel, factory, envelopes[trial.envelope], trial)
+            _play(channel, factory, boundaries, envelopes[trial.envelope], trial)
         _, status, usage = os.wait4(pid, 0)
         held.sweep()
         channel.tell(exchange.OVER, Over(status=status, cpu_s=usage.ru_utime + usage.ru_stime))
 
 
-def _play(channel: Channel, factory: Factory, envelope: Envelope, trial: Trial) -> NoReturn:
+def _play(channel: Channel, factory: Factory, boundaries: frozenset[str], envelope: Envelope, trial: Trial) -> NoReturn:
     """One trial, in its own process; ends it at the first divergence, whatever thread or handler it is in."""
     try:
         impose(trial.limits)
         signal.setitimer(signal.ITIMER_REAL, trial.limits.wall_s)
-        pinned = envelope.pins.clock
-        clock = frozen.FrozenClock(pinned.instant_ns, pinned.tz) if pinned else frozen.FrozenClock(_NO_CLOCK_NS, "UTC")
+        clock = _clock(envelope.pins.clock)
         frozen.install(clock, frozen.Draws(trial.seed.encode(), trial.number))
-        journal = Journal(lambda line: channel.send(exchange.LINE, line))
+        journal = Journal(_line(channel))
         replay = Replay(envelope, _terms(trial, envelope), journal, clock=clock, on_end=_end)
         boundary = BreakingBoundary(
             replay,
@@ -110,14 +124,42 @@ def _play(channel: Channel, factory: Factory, envelope: Envelope, trial: Trial) 
             on_applied=lambda found: channel.send(exchange.APPLIED, found.text.encode()),
         )
         agent = factory(boundary)
+        candidates.same(boundaries, boundary)
         boundary.strip()
-        journal.ended(run(agent, envelope.input.user))
+        _told(journal, run(agent, envelope.input.user))
     except TwiceshyError as fault:
         channel.send(exchange.LINE, b"F\t" + msgspec.json.encode(str(fault)))
         os._exit(0)
     except BaseException:  # noqa: BLE001 - whatever it is, this process is over; without an end marker it counts as a crash
         os._exit(1)
     os._exit(0)
+
+
+def _line(channel: Channel) -> Callable[[bytes], None]:
+    """Sends lines of this process. One that the candidate forks has a copy of the matcher that nobody follows: its first passage ends the run as our fault."""
+    owner = os.getpid()
+
+    def keep(line: bytes) -> None:
+        if os.getpid() != owner:
+            problem = "a process that the candidate forked crossed a boundary; call tools in the process that got the boundary"
+            channel.send(exchange.LINE, b"F\t" + msgspec.json.encode(problem))
+            os._exit(1)
+        channel.send(exchange.LINE, line)
+
+    return keep
+
+
+def _told(journal: Journal, disposition: Disposition) -> None:
+    """End as an interpreter does: threads are joined and exit functions run first, for what they send belongs to the run."""
+    for thread in threading.enumerate():
+        if thread.daemon:
+            thread.join(_DAEMON_S)
+    threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001 - joins idle executor workers too, which only it can wake
+    atexit._run_exitfuncs()  # noqa: SLF001 - as above: multiprocessing joins its children here
+    try:
+        journal.ended(disposition)
+    except Unrecordable as odd:
+        journal.ended(Disposition(ended=False, error=error_record(odd, ())))
 
 
 def _terms(trial: Trial, envelope: Envelope) -> Terms:

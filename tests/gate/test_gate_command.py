@@ -73,6 +73,21 @@ def test_a_cut_point_runs_the_guard_live(cases: Path) -> None:
     assert twiceshy("replay", SIGNATURE, "-c", "examples.refund:hook_fixed", "--cases", cases).code == 1
 
 
+@pytest.mark.parametrize("verb", [("gate",), ("replay", "refund-t-1042")])
+@pytest.mark.parametrize("option", ["--live", "--freeze"])
+def test_a_boundary_that_is_none_is_named(cases: Path, verb: tuple[str, ...], option: str) -> None:
+    ran = twiceshy(*verb, "-c", "examples.refund:guarded", option, "tool:get_ordr", "--cases", cases)
+    assert (ran.code, ran.err.count("\n")) == (2, 1)
+    assert "declares no boundary 'tool:get_ordr'" in ran.err
+    assert "tool:get_order" in ran.err.partition("It declares")[2]
+
+
+def test_a_prefix_that_is_all_judges_nothing(cases: Path) -> None:
+    ran = twiceshy("gate", "-c", "examples.refund:guarded", "--after", "40", "--cases", cases)
+    assert (ran.code, ran.out) == (2, "")
+    assert "leaves nothing to judge" in ran.err
+
+
 def test_a_break_turns_the_case_red(cases: Path) -> None:
     ran = twiceshy("break", "refund-t-1042", "-c", "examples.refund:hook_fixed_and_guarded", "--cases", cases)
     assert (ran.code, "1 of 1 breaks killed" in ran.out) == (0, True)

@@ -147,6 +147,8 @@ def judged_run(
     many = workers or config.settings.gate.workers
     with SessionPool(spec, env=os.environ, folder=config.root, cases=[root], workers=many, weak=weak) as pool:
         ready = pool.ready
+        for judge in terms.judges:
+            judge.cut.refuse_unknown(ready.boundaries)
         of_workflow = [loaded for loaded in catalog if loaded.case.workflow == ready.workflow]
         named = {*ready.versions.tools, *judging.tools_of(of_workflow)}
         rules = judging.rules_of(config.path("policies"), ready.workflow, keyring(), known_tools=named)

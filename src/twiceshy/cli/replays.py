@@ -71,6 +71,8 @@ def replay(
 
     with _opened(case, candidate, cases, weak=allow_weak_isolation) as (session, loaded, rules):
         terms = Terms(judges=judges(mode, live, after, freeze), trials=1)
+        for judge in terms.judges:
+            judge.cut.refuse_unknown(session.ready.boundaries)
         judged = judge_case(session, graders([loaded], rules, terms)[0], rules, terms, Candidacy())
     for run in judged.modes:
         typer.echo(f"{loaded.case.id} [{run.cut.label}]")

@@ -30,8 +30,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Address space; an allocation past it is a MemoryError in the candidate."""
     file_bytes: int = 64 << 20
     """The size of one file; a write past it is an OSError (EFBIG) in the candidate."""
-    output_bytes: int = 16 << 20
-    """Bytes that the parent reads from the trial's standard output and error before it kills it."""
+    output_bytes: int = 64 << 20
+    """Bytes of journal that the parent takes from a trial before it ends it; what a trial prints is thrown away."""
     open_files: int = 512
     """Descriptors."""
 
