@@ -104,8 +104,8 @@ class Divergence(Table):
         return rows(data, pl.when(pl.col("replays") == 0).then(unbounded).otherwise(inside))
 
 
-VERDICTS = {"passed": 0, "regressed": 1, "diverged": 3, "error": 4, "empty": 5}
-"""What a run came to, with the exit code of a gate that comes to the same (faces.md §2.1)."""
+VERDICTS = {"passed": 0, "failed": 1, "diverged": 3, "error": 4, "nothing_judged": 5}
+"""The verdicts of `twiceshy.verdict.Summary`, each with its exit code (faces.md §2.1)."""
 
 
 class Runs(Table):

@@ -7,16 +7,12 @@ import polars as pl
 import pytest
 
 from agents import ROOT, save_catalog
-from tasks.replay.pinned import pins
 from tasks.replay.running import ShardLost, _whole, run
 from tasks.replay.step import Occasion, Replayed, replay
-from twiceshy.champion import Champion, Pin
 from twiceshy.encoding import record_line
 from twiceshy.envelope import Versions
 from twiceshy.errors import ConfigurationError
-from twiceshy.outcome import Outcome
 from twiceshy.shards import ShardRequest
-from twiceshy.verdict import Waiver
 
 pytestmark = pytest.mark.slow
 
@@ -141,21 +137,3 @@ def test_case_that_was_reached_stands(cases: Path) -> None:
     assert [line.result.case.id for line in cut.results] == ["refund-below-limit"]
     assert cut.lost is not None
     assert "ended with -9" in cut.lost
-
-
-def test_pins_count_under_their_own_rules() -> None:
-    pinned = [
-        Pin(case="c", case_digest="d", harness=harness, mode="full", outcome=Outcome.FAILED, violated=["b", "a"])
-        for harness in ("h", "other")
-    ]
-    waiver = Waiver(id="w", case="c", assertions=["a", "b"], by="@a", date="2026-11-01", why="x", until="2026-11-30")
-    champion = Champion(workflow="refund", ref="v1", pins=pinned, waivers=[waiver])
-    (row,) = pins(champion, harness="h", today="2026-11-10").iter_rows(named=True)
-    assert (row["label"], row["champion_outcome"], row["champion_violated"], row["waiver"]) == (
-        "full",
-        "failed",
-        ["a", "b"],
-        "w",
-    )
-    assert pins(champion, harness="h", today="2026-12-01")["waiver"].to_list() == [None]
-    assert pins(None, harness="h", today="2026-11-10").is_empty()

@@ -70,7 +70,7 @@ KEPT: list[tuple[str, dict[str, Any]]] = [
     ("replays", {"outcome": "failed", "failure": "invariant"}),
     ("replays", {"outcome": "error", "reason": "isolation_not_held", "transcript_digest": None}),
     ("results", {"outcome": "failed", "change": "known", "champion_outcome": "failed", "waiver": "until 2026-12-01"}),
-    ("runs", {"verdict": "regressed", "exit_code": 1, "failed": 2}),
+    ("runs", {"verdict": "failed", "exit_code": 1, "failed": 2}),
     ("steps", {"status": "only_recorded", "replayed_place": None}),
     ("steps", {"status": "only_replayed", "recorded_place": None, "diverged": True}),
     ("steps", {"status": "changed", "boundary": "intercepted", "answered_by": "guard", "violated": ["limit"]}),
