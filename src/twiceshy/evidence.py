@@ -195,12 +195,13 @@ def recorded_run(envelope: Envelope, policy: ToolsPolicy) -> Run:
 
 def replayed_run(transcript: Transcript, policy: ToolsPolicy, *, workflow: str) -> Run:
     """One trial as graders see it: everything up to its first divergence."""
-    ended = transcript.divergence is None and transcript.crash is None and transcript.disposition is not None
     disposition = transcript.disposition
+    returned = (
+        transcript.divergence is None and transcript.crash is None and disposition is not None and disposition.ended
+    )
     return Run(
         workflow=workflow, steps=_ordered([_step(played, policy) for played in transcript.played]), policy=policy,
-        output=disposition.output if ended and disposition is not None else UNSET,
-        ended=ended and disposition is not None and disposition.ended, replayed=True,
+        output=disposition.output if returned and disposition is not None else UNSET, ended=returned, replayed=True,
     )  # fmt: skip
 
 

@@ -72,5 +72,5 @@ def _layers(played: Played) -> Iterator[tuple[str, bool]]:
 def _changed(ours: LayerVersion | None, theirs: LayerVersion | None) -> bool:
     if ours is None or theirs is None:
         return True
-    known = (ours.digest, ours.version) != (None, None) and (theirs.digest, theirs.version) != (None, None)
-    return not known or (ours.digest, ours.version) != (theirs.digest, theirs.version)
+    unknown = (ours.digest, ours.version) == (None, None)
+    return unknown or (ours.digest, ours.version) != (theirs.digest, theirs.version)

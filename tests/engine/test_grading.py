@@ -144,6 +144,12 @@ def test_rule_2_positive_needs_first_write() -> None:
     assert graded(read(), case={"kind": "positive"}, record=record).outcome is Outcome.DIVERGED
 
 
+def test_rule_2_failure_needs_the_violating_call() -> None:
+    record = (a_crossing(1, "create_approval", effect=Effect.WRITE), *the_record()[1:])
+    assert graded(a_write(1, "create_approval"), record=record).outcome is Outcome.DIVERGED
+    assert graded(a_write(1, "create_approval"), *refused(), record=record).outcome is Outcome.PASSED
+
+
 def test_rule_2_violation_without_a_call() -> None:
     specs = ({"id": "told", "kind": "must_happen", "at": {"tool": "send_message"}},)
     record = (a_crossing(1, "get_order"),)

@@ -16,8 +16,9 @@ from builders import (
     some_invariants,
 )
 from twiceshy.envelope import Crossing, Effect, ErrorRecord
-from twiceshy.evidence import recorded_run, replayed_run
+from twiceshy.evidence import Fate, recorded_run, replayed_run
 from twiceshy.graders import judgements
+from twiceshy.grading import judge_recorded
 from twiceshy.judgement import CaseTerms, Context, Judgement
 from twiceshy.outcome import BoundaryState, Truth
 from twiceshy.policy import ToolPolicy
@@ -165,6 +166,23 @@ def test_idempotency_key_rules() -> None:
     )
     assert twice(timed_out, keyed(2, seen={"amount": 1, "key": "a"})).truth is Truth.SATISFIED
     assert twice(first, keyed(2, seen={"amount": 1, "key": "a"})).truth is Truth.VIOLATED
+    assert twice(timed_out, keyed(2, seen={"amount": 1})).detail == "the same call again"
+    other = keyed(2, "close_order")
+    assert twice(first, other, keyed(3, seen={"amount": 1, "key": "b"})).truth is Truth.SATISFIED
+    assert twice(timed_out, other, keyed(3, seen={"amount": 1, "key": "b"})).truth is Truth.VIOLATED
+
+
+def test_recorded_run_has_its_idempotency_keys() -> None:
+    one_key = [a_recorded_write(seq, seen={"amount": seq, "key": "a"}) for seq in (1, 2)]
+    found = judge_recorded(an_envelope(*one_key), some_invariants(), POLICY)
+    assert [finding.judgement.detail for finding in found] == ["one idempotency key, other arguments"]
+
+
+def test_error_listed_as_definite_is_nothing() -> None:
+    listed = a_policy(issue_refund=ToolPolicy(effect=Effect.WRITE, definite_errors=("denied",)))
+    denied = ErrorRecord(cls="PermissionError", type="denied")
+    run = replayed_run(a_transcript(a_write(1, error=denied), a_write(2, error=TIMEOUT)), listed, workflow="refund")
+    assert [step.fate for step in run.steps] == [Fate.NOTHING, Fate.AMBIGUOUS]
 
 
 def test_parallel_duplicates_are_found() -> None:

@@ -113,6 +113,7 @@ def test_result_without_selector_is_refused() -> None:
     found = judged(loose, an_order(1), an_order(2, "A185"), refund)
     assert found.truth is None
     assert "invariants.yaml:1: get_order was called more than once" in (found.error or "")
+    assert judged({**loose, "on_missing": "satisfied"}, an_order(1), an_order(2, "A185"), refund).truth is None
 
 
 @pytest.mark.parametrize(
@@ -267,6 +268,8 @@ def test_improvised_answers_are_marked() -> None:
 def test_state_holds_effective_writes() -> None:
     spec = {"kind": "must_not", "at": {"tool": "get_order"}, "when": 'state.writes.exists(w, w.tool == "issue_refund")'}
     assert truth(spec, a_write(1), a_played(2)) is Truth.VIOLATED
+    large = {**spec, "when": "state.writes.exists(w, w.args.amount == 750)"}
+    assert truth(large, a_write(1, seen={"amount": 750}), a_played(2)) is Truth.VIOLATED
     assert truth(spec, a_write(1, error=TIMEOUT), a_played(2)) is Truth.VIOLATED
     assert truth(spec, a_write(1, blocked_by="guard"), a_played(2)) is Truth.SATISFIED
     assert truth(spec, a_played(1), a_write(2)) is Truth.SATISFIED

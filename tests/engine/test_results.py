@@ -40,7 +40,7 @@ LOADED = a_case(
     signature="refund-over-limit@tool", related_trace_ids=["f" * 32], severity="high",
 )  # fmt: skip
 GRADER = case_grader(LOADED, some_invariants(NO_LARGE), POLICY)
-REFUND = a_write(2, "issue_refund", seen=LARGE, answered_by=AnsweredBy.RECORDED, matched="#2")
+REFUND = a_write(2, "issue_refund", seen=LARGE, answered_by=AnsweredBy.RECORDED, matched="#2", idempotency_key="k1")
 REFUSED = (
     a_guard(2, "issue_refund", blocked=True),
     a_write(2, "issue_refund", seen=LARGE, blocked_by="refund-approval"),
@@ -69,7 +69,11 @@ def test_result_names_what_people_need() -> None:
     )  # fmt: skip
     assert [(bound.name, bound.state) for bound in result.boundaries][-1] == ("issue_refund", BoundaryState.INTERCEPTED)
     (intent,) = result.write_intents
-    assert (intent.args_hash, intent.answered_by) == (digest(LARGE), "recorded")
+    assert (intent.args_hash, intent.answered_by, intent.idempotency_key_hash) == (
+        digest(LARGE),
+        "recorded",
+        digest("k1"),
+    )
     assert result.modes[0].violated == ["no-large-refund"]
     assert (result.case.digest, result.case.envelope_digest) == (LOADED.case.digest, LOADED.envelope.digest)
 

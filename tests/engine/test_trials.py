@@ -1,3 +1,4 @@
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -26,12 +27,16 @@ def test_hermetic_trials_combine(outcomes: tuple[Outcome, ...], expected: Outcom
 
 
 def test_disagreeing_trials_are_named() -> None:
-    mixed = mode_run(FULL, [a_trial(P), a_trial(D)])
+    assert mode_run(FULL, [a_trial(P), a_trial(F)]).verdict.divergence is None
+    asking = msgspec.structs.replace(a_divergence(), asked={"day": "Fri"})
+    mixed = mode_run(FULL, [a_trial(P), a_trial(D, divergence=asking)])
     assert mixed.verdict.divergence is not None
     assert (mixed.verdict.divergence.kind, mixed.verdict.divergence.place) == (
         Divergence.NONDETERMINISTIC_CANDIDATE,
         "#9",
     )
+    assert mixed.verdict.divergence.asked == {"day": "Fri"}
+    assert mixed.verdict.divergence.detail == "1 of 2 trials passed, 1 diverged"
     alike = mode_run(FULL, [a_trial(D), a_trial(D)])
     assert alike.verdict.divergence == a_divergence()
 
