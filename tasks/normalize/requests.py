@@ -28,11 +28,13 @@ class Talk:
     _calls: int = 0
 
     def hear(self, node: Node) -> None:
-        """A system or user message."""
+        """A system or user message; one whose text redaction withheld says nothing."""
         text = value(node, "system_text")
         role = "system" if text is not UNSET else "user"
         if text is UNSET:
             text = value(node, "raw")
+        if text is UNSET:
+            return
         self.messages.append({"role": role, "parts": [{"type": "text", "text": text}]})
 
     def say(self, output: dict[str, Any]) -> dict[str, Any]:

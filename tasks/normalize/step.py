@@ -11,6 +11,8 @@ from tasks.contracts import Quarantine, quarantined, validated
 from tasks.normalize.schema import Crossings, Scores, Spans, Traces
 from tasks.normalize.tracerow import put_together
 from tasks.sources.records import frame
+from twiceshy.errors import FormatError, Unrecordable
+from twiceshy.identity import digest
 from twiceshy.policy import ToolsPolicy
 
 if TYPE_CHECKING:
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
     from tasks.contracts import Table
     from tasks.normalize.flagging import Rule
+    from twiceshy.errors import TwiceshyError
 
     Row = dict[str, Any]
 
@@ -50,11 +53,16 @@ def normalize(
     traces: list[Row] = []
     span_rows: list[Row] = []
     crossings: list[Row] = []
+    unread: list[Row] = []
     judged = _by_trace(scores)
     for trace_id, rows in sorted(_by_trace(spans).items()):
         workflow = next((row["workflow"] for row in rows if row["workflow"]), "")
         policy = policies.get(workflow) or ToolsPolicy(workflow=workflow)
-        made = put_together(rows, judged.get(trace_id, []), policy, rule=rule, harness_state=harness_state)
+        try:
+            made = put_together(rows, judged.get(trace_id, []), policy, rule=rule, harness_state=harness_state)
+        except (Unrecordable, FormatError) as broken:
+            unread.append(_unread(trace_id, rows, broken, harness_state))
+            continue
         traces.append(made.trace)
         span_rows += made.spans
         crossings += made.crossings
@@ -62,7 +70,7 @@ def normalize(
         Traces: frame(traces, Traces), Spans: frame(span_rows, Spans), Crossings: frame(crossings, Crossings),
         Scores: scores.filter(pl.col("trace_id").is_in([row["trace_id"] for row in traces])).with_columns(harness_state=pl.lit(harness_state)),
     }  # fmt: skip
-    return _whole(tables, harness_state)
+    return _whole(tables, unread, harness_state)
 
 
 def unredacted(spans: pl.DataFrame) -> pl.DataFrame:
@@ -80,7 +88,16 @@ def _by_trace(table: pl.DataFrame) -> dict[str, list[Row]]:
     return grouped
 
 
-def _whole(tables: Mapping[type[Table], pl.DataFrame], harness_state: str) -> Normalized:
+def _unread(trace_id: str, rows: list[Row], broken: TwiceshyError, harness_state: str) -> Row:
+    """The quarantine row of a trace that holds a value which cannot be read; its class only, since the text may quote the value."""
+    reason = type(broken).__name__
+    return dict.fromkeys(Quarantine.dtypes()) | {
+        "harness_state": harness_state, "quarantine_id": digest([_STEP, trace_id, reason]), "step": _STEP, "unit": "trace", "table": Traces.named(),
+        "source": rows[0]["source"], "trace_id": trace_id, "reason": reason, "locator": f"trace {trace_id}",
+    }  # fmt: skip
+
+
+def _whole(tables: Mapping[type[Table], pl.DataFrame], unread: list[Row], harness_state: str) -> Normalized:
     """Validated tables, less every trace that has a row set aside."""
     checked = {model: validated(table, model) for model, table in tables.items()}
     broken = pl.concat([held.set_aside.select("trace_id") for held in checked.values()]).unique()
@@ -91,4 +108,5 @@ def _whole(tables: Mapping[type[Table], pl.DataFrame], harness_state: str) -> No
     rows = [
         quarantined(held.set_aside, model, step=_STEP, harness_state=harness_state) for model, held in checked.items()
     ]
-    return Normalized(good[Traces], good[Spans], good[Scores], good[Crossings], Quarantine.arranged(pl.concat(rows)))
+    aside = Quarantine.arranged(pl.concat([frame(unread, Quarantine), *rows]))
+    return Normalized(good[Traces], good[Spans], good[Scores], good[Crossings], aside)

@@ -23,6 +23,7 @@ from traces import (
     normalized,
     said,
     told,
+    user,
 )
 from twiceshy.encoding import digest_of
 from twiceshy.envelope import Effect, Envelope, Kind
@@ -349,3 +350,20 @@ def test_scores_follow_their_traces() -> None:
     stray = mapped(a_span("1"), scores=[Score(trace_id="b" * 32, name="reward", value=0.0, origin="code")])
     made = normalized(run._replace(scores=pl.concat([run.scores, stray.scores])))
     assert made.scores["trace_id"].unique().to_list() == made.traces["trace_id"].to_list()
+
+
+def test_withheld_trace_is_read_without_its_payloads() -> None:
+    run = chat(a_run(said(None, ("c1", "get_order", {})), told("[1]"), user("Thanks"), said("Bye.")))
+    held = ("proposed", "seen", "raw", "shown", "messages_out", "system_text", "clock_text")
+    nothing = {name: pl.lit(None, pl.String) for name in (*held, *(f"{side}_encoding" for side in held[:4]))}
+    made = normalized(run._replace(spans=run.spans.with_columns(**nothing)), TOOLS)
+    assert (made.traces.height, made.crossings.height, made.quarantine.height) == (1, 4, 0)
+    assert made.traces.select("r1", "r2", "r3", "r4").rows() == [("missing",) * 4]
+
+
+def test_trace_that_cannot_be_read_is_set_aside_alone() -> None:
+    good, bad = chat(a_run(said("Hi."), task=1)), chat(a_run(said("Hi."), task=2))
+    odd = bad.spans.with_columns(raw=pl.when(pl.col("kind") == "user").then(pl.lit('{"$later":1}')).otherwise("raw"))
+    made = normalized(good._replace(spans=pl.concat([good.spans, odd])))
+    assert made.traces["trace_id"].to_list() == good.spans["trace_id"].unique().to_list()
+    assert made.quarantine.select("unit", "reason").rows() == [("trace", "FormatError")]
