@@ -70,7 +70,7 @@ _INJECTION = re.compile(
     r"\b(?:ignore|disregard|forget)\b.{0,20}\b(?:previous|prior|above|all|your|earlier)\b.{0,20}\b(?:instructions?|rules?|prompts?)"
     r"|\bsystem prompt\b|\byou are now\b"
     r"|'\s*(?:or|and)\s+['\d].{0,8}=|\bunion\s+(?:all\s+)?select\b|;\s*(?:drop|delete|insert|update|alter)\s|--\s*$"
-    r"|\.\.[/\\]|\{\{.*?\}\}|\$\{.*?\}|<%.*?%>"
+    r"|\.\.[/\\]|\{\{.{0,200}?\}\}|\$\{.{0,200}?\}|<%.{0,200}?%>"
     r"|<\s*(?:script|iframe|img|svg|object)\b|javascript:|\bon(?:error|load|click)\s*=",
     re.IGNORECASE | re.DOTALL,
 )

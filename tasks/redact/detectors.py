@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _QUICK = re.compile(r"\d[\s().-]{0,3}\d|@|::|-----BEGIN|://|[A-Za-z]_\w{10}|sk-|pk-|xox|eyJ|assword|pwd|ecret|earer")
 
 _EMAIL = re.compile(r"\w[\w.%+'-]{0,63}@(?:[\w-]{1,63}\.)+[^\W\d_]{2,24}(?![\w-])")
+_ESCAPE_LETTERS = re.compile(r"[nrtbf]|u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}")
 _SSN = re.compile(r"(?<![\w-])(?!000)\d{3}([- ])\d{2}\1\d{4}(?![\w-])")
 _SSN_BARE = re.compile(r"(?<![\w-])(?!000)\d{9}(?![\w-])")
 _CARD = re.compile(
@@ -146,8 +147,15 @@ def _bounded(patterns: tuple[re.Pattern[str], ...]) -> tuple[re.Pattern[str], ..
 
 def _emails(text: str) -> Iterator[Detection]:
     for match in _EMAIL.finditer(text) if "@" in text else ():
-        if not synthesis.EMAIL.fullmatch(match[0]):
-            yield Detection(*match.span(), "email")
+        start = match.start() + _escape_letters(text, match.start())
+        if not synthesis.EMAIL.fullmatch(text, start, match.end()):
+            yield Detection(start, match.end(), "email")
+
+
+def _escape_letters(text: str, start: int) -> int:
+    """How many letters at `start` belong to an escape that was never decoded: an n after a backslash before `mia@shop.example`."""
+    found = _ESCAPE_LETTERS.match(text, start) if text[start - 1 : start] == "\\" else None
+    return len(found[0]) if found else 0
 
 
 def _ssns(text: str) -> Iterator[Detection]:

@@ -39,14 +39,16 @@ class Hit(NamedTuple):
 
 
 # Our own stand-ins are no leaks: they lie in ranges that belong to nobody.
-_STAND_IN_MAIL = re.compile(rb"u[0-9a-f]{16}@example\.invalid", re.IGNORECASE)
+# What an escape before it leaves (`\nu01..`, `\u003cu01..`) reads as part of the address.
+_STAND_IN_MAIL = re.compile(rb"u[0-9a-f]{16}@example\.invalid\Z", re.IGNORECASE)
 _FICTION_PHONE = re.compile(
     r"1\d{3}55501\d\d|44(?:2079460|7700900|1914980|2920180|1632960|1(?:1[3-8]|[2-6]1)4960)\d{3}|33(?:19900|26191|35301|46571|53649|63998)\d{4}"
     r"|46(?:8465004|3139006|4062804)\d\d|49(?:3023125|6990009|4066969|2214710|8999998)\d{3}|61[2378](?:5550|7010)\d{4}|3532091\d{5}|\d{1,3}000\d{4,12}"
 )
 _TEST_CARD = ("378282", "353011", "400000", "555555", "222300", "601111")
 
-_MAIL = re.compile(rb"[A-Za-z0-9._%+\-]+@[A-Za-z0-9\-]+(?:\.[A-Za-z0-9\-]+)*\.[A-Za-z]{2,}")
+# Every repetition is bounded: a megabyte without a space must not cost a square of it.
+_MAIL = re.compile(rb"[A-Za-z0-9._%+\-]{1,64}@(?:[A-Za-z0-9\-]{1,63}\.){1,6}[A-Za-z]{2,24}")
 _SOCIAL = re.compile(rb"(?<![\w\-])(?!000)\d{3}-\d{2}-\d{4}(?![\w\-])")
 _PAN = re.compile(rb"(?<![\w.\-])\d{4}[ \-]\d{4,6}[ \-]\d{4,5}(?:[ \-]\d{1,4})?(?![\w\-])")
 _ACCOUNT = re.compile(rb"(?<![A-Z0-9])[A-Z]{2}\d\d(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,4})?(?![A-Z0-9])")
@@ -117,7 +119,7 @@ def _decoded_runs(data: bytes, depth: int) -> Iterator[str]:
 
 
 def _detected(data: bytes) -> Iterator[tuple[str, int]]:
-    yield "email", sum(not _STAND_IN_MAIL.fullmatch(found) for found in _MAIL.findall(data))
+    yield "email", sum(not _STAND_IN_MAIL.search(found) for found in _MAIL.findall(data))
     yield "ssn", len(_SOCIAL.findall(data))
     yield "card", sum(_is_pan(re.sub(rb"\D", b"", found).decode()) for found in _PAN.findall(data))
     yield "iban", sum(_is_account(found.replace(b" ", b"").decode()) for found in _ACCOUNT.findall(data))

@@ -119,8 +119,16 @@ def _bounded(text: str, start: int, end: int) -> bool:
     """Whether nothing alphanumeric touches the match. Scripts without spaces have no such bound."""
     before, first = text[start - 1 : start], text[start]
     after, last = text[end : end + 1], text[end - 1]
-    left = not (before.isalnum() and first.isalnum()) or first >= _IDEOGRAPHS
+    left = not (before.isalnum() and first.isalnum()) or first >= _IDEOGRAPHS or _after_escape(text, start)
     return left and (not (after.isalnum() and last.isalnum()) or last >= _IDEOGRAPHS)
+
+
+def _after_escape(text: str, start: int) -> bool:
+    """Whether what stands before is the end of an escape that was never decoded, such as a backslash and an n."""
+    return (
+        text.rfind("\\", max(start - 6, 0), start) >= 0
+        and _ESCAPE_BEFORE.search(text, max(start - 6, 0), start) is not None
+    )
 
 
 def _admissible(seed: Seed, text: str, start: int, end: int) -> bool:
@@ -134,5 +142,6 @@ def _admissible(seed: Seed, text: str, start: int, end: int) -> bool:
     return True
 
 
+_ESCAPE_BEFORE = re.compile(r"\\(?:[nrtbf]|u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2})$")
 _NUMBER_BEFORE = re.compile(r"\d[.,]$")
 _NUMBER_AFTER = re.compile(r"[.,]\d")

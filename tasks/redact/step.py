@@ -5,6 +5,7 @@ A trace that cannot be redacted for certain is held: its rows go on without payl
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,7 +21,7 @@ from tasks.redact.trace import Shared, TraceRedaction
 from tasks.sources.schema import ScoreRecords
 from twiceshy import identity
 from twiceshy.errors import KeyMismatch, PolicyError
-from twiceshy.redaction import Keyring, Policy, Redactor, walking
+from twiceshy.redaction import RESTRICTED, Keyring, Policy, Redactor, walking
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -30,6 +31,9 @@ Row = dict[str, Any]
 HOLD_SCHEMA = pl.Schema({"trace_id": pl.String, "reason": pl.String, "place": pl.String, "times": pl.Int64})
 REPORT_SCHEMA = pl.Schema(
     {"rule": pl.String, "type": pl.String, "action": pl.String, "path": pl.String, "times": pl.Int64}
+)
+_WORDS_OF_PROGRAMS = re.compile(
+    r"[a-z]+(?:[_-][a-z]+)+|good|bad|pass|passed|fail|failed|positive|negative|correct|incorrect|like|dislike|up|down"
 )
 _PAYLOADS = ("proposed", "seen", "raw", "shown")
 _WITHHELD = (
@@ -178,7 +182,7 @@ class _Shard:
     def _finish(self, trace: TraceRedaction) -> None:
         rows, scores = self._replaced(trace) if not trace.findings.holds else ([], [])
         if trace.findings.holds:
-            rows, scores = [_withheld(row) for row in trace.rows], []
+            rows, scores = [_withheld(row) for row in trace.rows], [_withheld_score(row) for row in trace.scores]
             for (reason, place), times in trace.findings.holds.items():
                 self.holds[trace.trace_id, reason, place] += times
         else:
@@ -227,7 +231,7 @@ class _Shard:
                 self.holds[trace_id, "verdict_changed", ""] = 1
                 self.rows[at] = _withheld(row) | {"holds": ["verdict_changed"]}
         held = {trace_id for trace_id, reason, _ in self.holds if reason == "verdict_changed"}
-        self.scores = [score for score in self.scores if score["trace_id"] not in held]
+        self.scores = [_withheld_score(score) if score["trace_id"] in held else score for score in self.scores]
 
 
 def _traces(spans: pl.DataFrame, scores: pl.DataFrame) -> Iterator[tuple[list[Row], list[Row]]]:
@@ -258,6 +262,19 @@ def _withheld(row: Row) -> Row:
         "time_precision": "none",
     }
     return row | bare | named | rest
+
+
+def _withheld_score(row: Row) -> Row:
+    """The score of a held trace: its number and a label that is one of a program's words, since these say whether the trace was flagged."""
+    label = row["label"] if row["label"] and _WORDS_OF_PROGRAMS.fullmatch(row["label"]) else None
+    spoken = row["value"] is None and label is None
+    return row | {
+        "label": RESTRICTED if spoken else label,
+        "text": None,
+        "comment": None,
+        "author_ref": None,
+        "created_ns": None,
+    }
 
 
 def _final_bytes(rows: Sequence[Row], scores: Sequence[Row]) -> bytes:

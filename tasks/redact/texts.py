@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tasks.redact.detectors import generalized_ip
 from tasks.redact.propagation import Propagator, Span, merged
-from twiceshy.redaction import RESTRICTED, dates, jsontext, spellings, walking
+from twiceshy.redaction import RESTRICTED, dates, spellings, walking
 from twiceshy.redaction.canonicalforms import month_first
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class Texts:
             raise walking.BoundExceeded("depth_exceeded")
         found = self._known.get((text, dated))
         if found is None:
-            found = self._known[text, dated] = self._replaced(text, dated=dated, depth=depth)
+            found = self._known[text, dated] = merged(text, self._spans(text, dated=dated, depth=depth))
         return found
 
     def moved(self, value: Any) -> Any:
@@ -79,14 +79,6 @@ class Texts:
             second = next(unit for limit, unit in _EPOCHS if abs(value) < limit)
             return value + self._calendar.days * 86_400 * second
         return value
-
-    def _replaced(self, text: str, *, dated: bool, depth: int) -> str:
-        escaped = jsontext.decoded_escapes(text) if "\\u" in text else None
-        if escaped is not None:
-            plain, back = escaped
-            new = self.redacted(plain, dated=dated, depth=depth + 1)
-            return text if new == plain else back(new)
-        return merged(text, self._spans(text, dated=dated, depth=depth))
 
     def _spans(self, text: str, *, dated: bool, depth: int) -> Iterator[Span]:
         for span in self._propagator.spans(text):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twiceshy.redaction import jsontext, spellings, walking
+from twiceshy.redaction import spellings, walking
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=12),
@@ -148,8 +148,6 @@ def test_form_encoding_keeps_plus() -> None:
 
 
 def test_escape_spellings_come_back() -> None:
-    decoded = jsontext.decoded_escapes("\\u003cb\\u003e mia")
-    assert decoded is not None
-    plain, back = decoded
-    assert plain == "<b> mia"
-    assert back("<b> ada") == "\\u003cb\\u003e ada"
+    (found,) = spellings.find("see \\u003cmia\\u003e \\n there")
+    assert found.plain == "<mia>"
+    assert found.back("<ada\U0001f600>") == "\\u003cada\\ud83d\\ude00\\u003e"

@@ -1,5 +1,6 @@
 import copy
 import re
+import sys
 from typing import Any
 
 import pytest
@@ -7,11 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twiceshy import identity
-from twiceshy.errors import KeyMismatch, KeyMissing
+from twiceshy.errors import KeyMismatch, KeyMissing, PackageMissing
 from twiceshy.redaction import RESTRICTED, FieldRule, Keyring, Policy, Redactor
 from twiceshy.redaction.canonicalforms import canonical_form, iban_check_digits, luhn
 from twiceshy.redaction.phones import AmbiguousPhone
 from twiceshy.redaction.policy import Band
+from twiceshy.redaction.walking import BoundExceeded
 
 ORDER = r"(?:order )?(?P<id>[A-Z]\d{3,6})"
 KEYS = Keyring({"k1": b"1" * 32, "k2": b"2" * 32})
@@ -251,3 +253,23 @@ def test_other_key_is_refused() -> None:
 def test_json_in_string_argument_is_redacted() -> None:
     made = a_redactor().redact_arguments("get_order", {"body": '{ "email": "mia@shop.example", "n": 1.0 }'})
     assert re.fullmatch(r'\{ "email": "u[0-9a-f]{16}@example\.invalid", "n": 1\.0 \}', made["body"])
+
+
+def test_phone_rule_needs_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "phonenumbers", None)
+    with pytest.raises(PackageMissing, match="pip install phonenumbers"):
+        a_redactor(raw=True)
+    at_replay = a_redactor()
+    assert at_replay.redact_arguments("get_order", {"amount": 1}) == {"amount": 1}
+    with pytest.raises(PackageMissing):
+        at_replay.redact_arguments("get_order", {"phone": "020 7123 9999"})
+
+
+def test_bottomless_json_is_refused() -> None:
+    with pytest.raises(BoundExceeded, match="depth_exceeded"):
+        a_redactor().redact_arguments("get_order", {"body": "[" * 5_000 + "]" * 5_000})
+
+
+def test_live_national_phone_without_region_gets_an_alias() -> None:
+    made = a_redactor(default_region=None).redact_arguments("get_order", {"phone": "020 7123 9999"})
+    assert "7123" not in made["phone"]

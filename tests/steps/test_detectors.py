@@ -29,6 +29,8 @@ def found(text: str, region: str | None = "GB", **detectors: Any) -> list[tuple[
     ("text", "hit"),
     [
         ("write to Mia.Borg+x@shop.example.", ("email", "Mia.Borg+x@shop.example")),
+        (r"line\nmia@shop.example", ("email", "mia@shop.example")),
+        (r"\u003cmia@shop.example\u003e", ("email", "mia@shop.example")),
         ("call 020 7123 4567 now", ("phone", "020 7123 4567")),
         ("+44 (0)20 7123 4567", ("phone", "+44 (0)20 7123 4567")),
         ("phone: 02071234567", ("phone", "02071234567")),

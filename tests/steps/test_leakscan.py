@@ -87,6 +87,7 @@ def test_unknown_values_are_detected_by_shape(text: str, found: str) -> None:
     "text",
     [
         "u0123456789abcdef@example.invalid",
+        r'{"x": "hello\nu0123456789abcdef@example.invalid \u003cu0123456789abcdef@example.invalid\u003e"}',
         "020 7946 0123 or +44 20 7946 0123",
         "+1 212-555-0142",
         "(212) 555-0142",

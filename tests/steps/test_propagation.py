@@ -41,6 +41,11 @@ def test_match_ends_at_punctuation(text: str) -> None:
     assert "A" in replaced(text, seed("mia", "A"))
 
 
+def test_match_begins_after_an_escape() -> None:
+    assert replaced(r"{'a': 'line\nMia \u0020Mia'}", seed("Mia", "A")) == r"{'a': 'line\nA \u0020A'}"
+    assert replaced("nMia", seed("Mia", "A")) == "nMia"
+
+
 def test_spelling_of_letters_does_not_matter() -> None:
     assert replaced("JOSÉ, jose\u0301, José", seed("José", "A")) == "A, A, A"
 

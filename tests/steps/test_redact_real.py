@@ -5,12 +5,16 @@ import json
 import re
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
 
 from examples.samples.people import FIRST, LAST
 from redacting import a_span, some_spans
+from tasks import workflows
+from tasks.detect.step import detect
+from tasks.normalize.step import normalize, unredacted
 from tasks.redact.leakscan import scan
 from tasks.redact.step import Redacted, redact
 from tasks.sources import openai_chat, otlp
@@ -170,3 +174,38 @@ def test_airline_arguments_come_back_as_they_are(flown: tuple[Mapped, Redacted])
     _, result = flown
     assert unsettled(result, policy("airline"), KEYS) == []
     assert unsettled(result, policy("airline"), Keyring()) == []
+
+
+def judged(spans: pl.DataFrame, scores: pl.DataFrame, passed: pl.Series) -> tuple[Counter[Any], pl.DataFrame]:
+    """(what detect finds, the grades R1..R11) in the traces that redaction passed."""
+    rules = workflows.load(ROOT / "data" / "policies")
+    policies = {name: rule.policy for name, rule in rules.items()}
+    tables = normalize(spans, scores, policies=policies, harness_state="test")
+    found = detect(tables.traces, tables.crossings, tables.scores, workflows=rules, harness_state="test").findings
+    said = (
+        "trace_id",
+        "invariant_id",
+        "level",
+        "effect",
+        "severity",
+        "tool",
+        "boundary",
+        "onset_seq",
+        "end_seq",
+        "occurrences",
+    )
+    kept = found.filter(pl.col("trace_id").is_in(passed.implode())).select(*said)
+    grades = tables.traces.filter(pl.col("trace_id").is_in(passed.implode())).sort("trace_id").select("^r[0-9]+$")
+    return Counter(kept.iter_rows()), grades
+
+
+@needs_shared
+def test_airline_findings_and_grades_survive(flown: tuple[Mapped, Redacted]) -> None:
+    found, result = flown
+    passed = result.spans.filter(pl.col("holds").list.len() == 0)["trace_id"].unique()
+    claim = pl.lit("airline").alias("workflow")
+    before = judged(unredacted(found.spans.with_columns(claim)), found.scores, passed)
+    after = judged(result.spans.with_columns(claim), result.scores, passed)
+    assert sum(before[0].values()) > 50
+    assert after[0] == before[0]
+    assert after[1].equals(before[1])

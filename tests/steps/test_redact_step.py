@@ -284,10 +284,17 @@ def test_scores_are_redacted_too() -> None:
     assert "mia" not in row["author_ref"].lower()
 
 
-def test_held_trace_gives_no_scores() -> None:
-    score = a_score(name="feedback", comment="Mia was angry", value=0.0)
+@pytest.mark.parametrize(
+    ("label", "value", "left"),
+    [("thumbs_down", None, "thumbs_down"), ("Mia", None, "[restricted]"), ("Mia", 0.0, None), (None, 0.0, None)],
+)
+def test_scores_of_a_held_trace_say_only_that_it_failed(
+    label: str | None, value: float | None, left: str | None
+) -> None:
+    score = a_score(name="feedback", comment="Mia was angry", label=label, value=value, author_ref="mia")
     result = redacted(a_call(1, "get_order", {"order_id": "A184"}, {"shoe": 1}), scores=score)
-    assert result.scores.height == 0
+    row = result.scores.to_dicts()[0]
+    assert (row["label"], row["value"], row["comment"], row["author_ref"]) == (left, value, None, None)
 
 
 def test_last_four_needs_a_card_word() -> None:
@@ -356,3 +363,25 @@ def test_table_joins_shards() -> None:
     second = redacted(*other, table=first.table)
     assert payload(second, 2, "raw") == payload(first, 2, "raw")
     assert second.table == first.table
+
+
+SPELLINGS: dict[str, Any] = {
+    "escapes": lambda raw: "".join(f"\\u{ord(char):04x}" for char in raw),
+    "angle brackets": lambda raw: f"\\u003c{raw}\\u003e",
+    "percent": lambda raw: quote(raw, safe="").replace(".", "%2e"),
+    "percent twice": lambda raw: quote(quote(raw, safe=""), safe=""),
+    "base64": lambda raw: base64.b64encode(f"to: {raw};".encode()).decode(),
+    "base64url": lambda raw: base64.urlsafe_b64encode(f"to: {raw}?~".encode()).decode().rstrip("="),
+    "json in json": lambda raw: json.dumps({"a": [json.dumps({"b": raw})]}),
+}
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_cdkd_2759_qm_80_basic_memory_1416_other_spellings_are_replaced(spelling: str) -> None:
+    spell = SPELLINGS[spelling]
+    mail = "mia.borg@shop.example"
+    result = redacted(*a_trace(f"{SPOKEN} See {spell(mail)} there."))
+    assert holds(result) == []
+    alias = payload(result, 2, "raw")["email"]
+    made = said(result).rsplit("See ", 1)[1].removesuffix(" there.")
+    assert spell(alias).casefold() == made.casefold()

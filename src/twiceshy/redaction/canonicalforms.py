@@ -24,11 +24,12 @@ _PLACEHOLDER = re.compile(
     r"(?:id|number|name|email|address|token|key|code|date|value|here)|(?:user|customer|order|account)?[ _-]?id|placeholder)",
     re.IGNORECASE,
 )
+_LONGEST_PLACEHOLDER = 64
 
 
 def is_placeholder(text: str) -> bool:
     """Whether a value stands for a missing one (`<user_id>`, `N/A`, `your order id`): it identifies nobody and stays."""
-    return _PLACEHOLDER.fullmatch(text.strip()) is not None
+    return len(text) <= _LONGEST_PLACEHOLDER and _PLACEHOLDER.fullmatch(text.strip()) is not None
 
 
 def canonical_form(kind: str, text: str, *, region: str | None = None, patterns: Iterable[re.Pattern[str]] = ()) -> str:

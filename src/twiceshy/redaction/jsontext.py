@@ -8,18 +8,16 @@ from __future__ import annotations
 import json
 import re
 from json.decoder import scanstring  # type: ignore[attr-defined] # not in typeshed; documented by its use in the module
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from msgspec import UNSET
 
 from twiceshy.redaction import fieldpaths
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 _SPACE = re.compile(r"[ \t\r\n]*")
 _LITERAL = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null|NaN|-?Infinity")
 _ESCAPED = re.compile(r"\\u([0-9a-fA-F]{4})")
+_BOTTOMLESS = 1 << 30
 _OPEN, _CLOSE = "{[", "}]"
 
 
@@ -53,7 +51,10 @@ def edited(text: str, place: str, edits: Edits, depth: int) -> str | None:
     """The text with the edits made, byte for byte the same where nothing changed; None where it is no JSON."""
     try:
         json.loads(text)
-    except (ValueError, RecursionError):
+    except ValueError:
+        return None
+    except RecursionError:
+        edits.deeper(_BOTTOMLESS)
         return None
     return _Cursor(text, edits).whole(place, depth)
 
@@ -149,24 +150,3 @@ def encoded(value: Any, *, like: str) -> str:
 def _end(pattern: re.Pattern[str], text: str, at: int) -> int:
     match = pattern.match(text, at)
     return match.end() if match else at
-
-
-def decoded_escapes(text: str) -> tuple[str, Callable[[str], str]] | None:
-    """The text with its four-digit escapes spelled out, and the way back; None where it has none."""
-    if not _ESCAPED.search(text):
-        return None
-    escaped = set()
-
-    def one(match: re.Match[str]) -> str:
-        escaped.add(chr(int(match[1], 16)))
-        return chr(int(match[1], 16))
-
-    plain = _ESCAPED.sub(one, text)
-
-    def back(new: str) -> str:
-        return "".join(f"\\u{ord(char):04x}" if char in escaped or ord(char) > 126 else char for char in new)  # noqa: PLR2004
-
-    try:
-        return plain.encode("utf-16", "surrogatepass").decode("utf-16"), back
-    except UnicodeDecodeError:
-        return None

@@ -36,13 +36,14 @@ class Redactor:
     """One policy with its keys. Values that are pseudonyms already pass unchanged, with or without the key.
 
     table: pseudonym -> digest, from earlier shards or from the case that is replayed. raw: the values come from a source and not from a
-    candidate, so none of them is a pseudonym. Raises PackageMissing for a phone rule without phonenumbers.
+    candidate, so none of them is a pseudonym. Raises PackageMissing for a phone rule without phonenumbers: at once for raw values, else when the rule
+    meets one, since a candidate's environment needs the package only for numbers in arguments.
     """
 
     def __init__(
         self, policy: Policy, keyring: Keyring, table: Mapping[str, str] | None = None, *, raw: bool = False
     ) -> None:
-        if any(rule.type == "phone" for rule in policy.fields):
+        if raw and any(rule.type == "phone" for rule in policy.fields):
             phones.require_package()
         self.policy = policy
         self.pseudonyms = Pseudonyms(policy, keyring, table, passing=not raw)

@@ -1,4 +1,4 @@
-"""Other spellings of text inside text: percent-encoding, base64 and base64url of printable UTF-8, each with the way back."""
+"""Other spellings of text inside text: percent-encoding, four-digit escapes, base64 and base64url of printable UTF-8, each with the way back."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import base64
 import binascii
 import re
 from typing import TYPE_CHECKING, NamedTuple
-from urllib.parse import quote, unquote, unquote_plus
+from urllib.parse import unquote, unquote_plus
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 _PERCENT = re.compile(r"[^\s\"'<>{}\[\]|\\^`,;]*%[0-9A-Fa-f]{2}[^\s\"'<>{}\[\]|\\^`,;]*")
 # Twelve characters are nine bytes; shorter runs are words, and the values that matter are longer.
 _BASE64 = re.compile(r"(?<![A-Za-z0-9+/_=-])[A-Za-z0-9+/_-]{12,}={0,2}(?![A-Za-z0-9+/_=-])")
+_ESCAPED = re.compile(r"[^\s\"]*\\u[0-9a-fA-F]{4}[^\s\"]*")
+_ESCAPE = re.compile(r"\\u([0-9a-fA-F]{4})")
+_CODES = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
 _UNRESERVED = "-._~"
 
 
@@ -28,13 +31,10 @@ class Spelled(NamedTuple):
 
 def find(text: str) -> Iterator[Spelled]:
     """Every stretch that decodes to printable text."""
-    if "%" in text:
-        for match in _PERCENT.finditer(text):
-            if (found := _percent(match)) is not None:
+    for sign, pattern, read in _KINDS:
+        for match in pattern.finditer(text) if sign in text else ():
+            if (found := read(match)) is not None:
                 yield found
-    for match in _BASE64.finditer(text):
-        if (found := _base64(match)) is not None:
-            yield found
 
 
 def _percent(match: re.Match[str]) -> Spelled | None:
@@ -44,15 +44,41 @@ def _percent(match: re.Match[str]) -> Spelled | None:
         plain = unquote_plus(raw, errors="strict") if form else unquote(raw, errors="strict")
     except UnicodeDecodeError:
         return None
-    bare = _UNRESERVED + "".join({char for char in re.sub(r"%[0-9A-Fa-f]{2}", "", raw) if not char.isalnum()})
-    upper = not re.search(r"%[0-9A-F]?[a-f]", raw)
+    coded = set("".join(unquote(run) for run in _CODES.findall(raw)))
+    bare = set(_CODES.sub("", raw)) | set(_UNRESERVED)
+    hexadecimal = "{:02X}" if not re.search(r"%[0-9A-F]?[a-f]", raw) else "{:02x}"
+
+    def spelled(char: str) -> str:
+        if form and char == " ":
+            return "+"
+        if char not in coded and (char in bare or (char.isascii() and char.isalnum())) and not (form and char == "+"):
+            return char
+        return "".join(f"%{hexadecimal.format(byte)}" for byte in char.encode())
+
+    return Spelled(*match.span(), plain, lambda new: "".join(map(spelled, new)))
+
+
+def _escaped(match: re.Match[str]) -> Spelled | None:
+    raw = match[0]
+    coded = {chr(int(code, 16)) for code in _ESCAPE.findall(raw)}
+    throughout = not _ESCAPE.sub("", raw)
+    try:
+        plain = _ESCAPE.sub(lambda code: chr(int(code[1], 16)), raw).encode("utf-16", "surrogatepass").decode("utf-16")
+    except UnicodeDecodeError:
+        return None
 
     def back(new: str) -> str:
-        made = quote(new, safe=bare.replace("+", "") if form else bare)
-        made = made.replace("%20", "+") if form else made
-        return made if upper else re.sub(r"%[0-9A-F]{2}", lambda code: code[0].lower(), made)
+        return "".join(unit for char in new for unit in _units(char, escaped=throughout or char in coded))
 
     return Spelled(*match.span(), plain, back)
+
+
+def _units(char: str, *, escaped: bool) -> Iterator[str]:
+    if escaped or not char.isascii():
+        pairs = char.encode("utf-16-be", "surrogatepass")
+        yield from (f"\\u{pairs[at : at + 2].hex()}" for at in range(0, len(pairs), 2))
+    else:
+        yield char
 
 
 def _base64(match: re.Match[str]) -> Spelled | None:
@@ -75,3 +101,6 @@ def _base64(match: re.Match[str]) -> Spelled | None:
         return made if keeps_padding else made.rstrip("=")
 
     return Spelled(*match.span(), plain, back)
+
+
+_KINDS = (("%", _PERCENT, _percent), ("\\u", _ESCAPED, _escaped), ("", _BASE64, _base64))
