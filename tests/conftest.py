@@ -7,7 +7,10 @@ import time
 from hypothesis import settings
 
 # Before anything imports Prefect or Great Expectations: both read these once.
-for _name in [name for name in os.environ if name.startswith(("PREFECT_", "TWICESHY_"))]:
+# The browser of the browser tests is no setting.
+for _name in [
+    name for name in os.environ if name.startswith(("PREFECT_", "TWICESHY_")) and name != "TWICESHY_CHROMIUM"
+]:
     del os.environ[_name]
 _prefect_home = tempfile.TemporaryDirectory(prefix="prefect-home-", ignore_cleanup_errors=True)
 os.environ.update(
