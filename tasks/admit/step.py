@@ -76,7 +76,7 @@ def admit(
     decided = Counter(checked.good["decision"])
     balance = Balance(
         traces=tables.traces.height + quarantined, promoted=decided["promote"], members=decided["member"], held=decided["hold"],
-        discarded=decided["discard"], unflagged=tables.traces.height - len(rows), quarantined=quarantined + checked.set_aside.height,
+        discarded=decided["discard"], unflagged=admitting.unflagged(rows), quarantined=quarantined + checked.set_aside.height,
     )  # fmt: skip
     if sum(balance[1:]) != balance.traces:
         raise Unbalanced.of(balance)
@@ -96,13 +96,23 @@ class _Admitting:
     def rows(self) -> list[dict[str, Any]]:
         """The rows of failing traces, then those of the positives."""
         facts = _facts(self.tables)
-        failing = {trace for trace, of in facts.items() if of.memberships or _unjudged(of)}
-        wanted = pl.col("flagged") | pl.col("trace_id").is_in(list(failing))
         considered = [
             failure(trace, envelope, self.workflows.get(envelope.workflow), facts.get(envelope.trace_id, Facts()))
-            for trace, envelope in _runs(self.tables, wanted)
+            for trace, envelope in _runs(self.tables, self._wanted())
         ]
-        return [*self._failures(considered), *self._positives(~wanted)]
+        return [*self._failures(considered), *self._positives(~self._wanted())]
+
+    def unflagged(self, rows: Sequence[Mapping[str, Any]]) -> int:
+        """The happy traces that are no case. Counted from the traces, not from the rows, so that a failing trace without a row shows."""
+        positives = len([row for row in rows if row["case_kind"] == "positive"])
+        happy: int = self.tables.traces.filter(~self._wanted()).height
+        return happy - positives
+
+    def _wanted(self) -> pl.Expr:
+        """Flagged, failing, or not to be judged at all."""
+        telling = self.tables.findings.filter(pl.col("level") == "unjudged")["trace_id"]
+        failing = pl.concat([self.tables.memberships["trace_id"], telling])
+        return pl.col("flagged") | pl.col("trace_id").is_in(failing.implode())
 
     def _failures(self, considered: Sequence[Considered]) -> list[dict[str, Any]]:
         by_signature: dict[str | None, list[Considered]] = defaultdict(list)
@@ -189,10 +199,6 @@ def _by_trace(table: pl.DataFrame) -> dict[str, list[dict[str, Any]]]:
     for row in table.iter_rows(named=True):
         grouped[row["trace_id"]].append(row)
     return grouped
-
-
-def _unjudged(facts: Facts) -> bool:
-    return any(row["level"] == "unjudged" for row in facts.findings.values())
 
 
 def _stood(tables: Tables, workflow: str) -> list[Standing]:

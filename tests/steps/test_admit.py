@@ -1,7 +1,9 @@
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import polars as pl
 import pytest
 from msgspec import UNSET
 
@@ -13,12 +15,14 @@ from examples.scheduling import TO_JULY_32, TO_THURSDAY
 from sample_workflows import WORKFLOWS, a_trace
 from tables import some_rows
 from tasks.admit.proposing import propose, with_reproduced
+from tasks.admit.step import Unbalanced, admit
 from tasks.replay.schema import Replays
 from tasks.sign.step import Standing
 from tasks.workflows import Workflow
 from twiceshy import casefile
 from twiceshy.encoding import sealed
-from twiceshy.envelope import Envelope
+from twiceshy.envelope import Envelope, Kind
+from twiceshy.invariants import Invariant, Selector, Sort, Spec
 
 ONE, TWO, THREE = ("1" * 32, "2" * 32, "3" * 32)
 
@@ -252,3 +256,55 @@ def test_red_replay_reproduces(tmp_path: Path) -> None:
     assert with_reproduced(admissions, some_rows(Replays, passed)).filter(case_kind="failure")[
         "reproduced"
     ].to_list() == [False]
+
+
+def test_hook_that_was_not_recorded_blocks(tmp_path: Path) -> None:
+    stated = WORKFLOWS["refund"].invariants
+    assert stated is not None
+    spec = Spec(id="strip-never-runs", kind=Sort.MUST_NOT, at=Selector(hook="strip_internal_fields"), message="x")
+    added = replace(stated, invariants=(Invariant(spec=spec, where="here"),))
+    workflows = {"refund": replace(WORKFLOWS["refund"], invariants=added)}
+    for grade, found in (("recorded", ("promote", [])), ("missing", ("hold", ["r10_missing"]))):
+        corpus = a_corpus([refunded()], scratch=tmp_path, workflows=workflows, r10=grade)
+        assert decisions(admitted(corpus, tmp_path, workflows=workflows)) == {"1": found}
+
+
+def test_positive_comes_from_the_draw(tmp_path: Path) -> None:
+    corpus = a_corpus([], [happy()], scratch=tmp_path)
+    undrawn = corpus.tables._replace(strata=corpus.tables.strata.with_columns(sampled=pl.lit(value=False)))
+    assert admitted(corpus._replace(tables=undrawn), tmp_path).proposals == ()
+
+
+def test_unended_run_is_no_positive(tmp_path: Path) -> None:
+    run = happy()
+    unended = sealed(msgspec.structs.replace(run, disposition=msgspec.structs.replace(run.disposition, ended=False)))
+    assert admitted(a_corpus([], [unended], scratch=tmp_path), tmp_path).proposals == ()
+
+
+def test_unfit_run_is_no_positive(tmp_path: Path) -> None:
+    found = admitted(a_corpus([], [happy()], scratch=tmp_path, holds=["unknown_field"]), tmp_path)
+    assert (found.proposals, found.balance.unflagged) == ((), 1)
+
+
+def test_shorter_run_is_the_better_case(tmp_path: Path) -> None:
+    long = refunded(ONE)
+    extra = a_crossing(99, "get_order", kind=Kind.MODEL, effect=None)
+    longer = sealed(msgspec.structs.replace(long, crossings=(*long.crossings, extra)))
+    assert admitted(a_corpus([longer, refunded(TWO)], scratch=tmp_path), tmp_path).proposals[0].case.trace_id == TWO
+
+
+def test_vanished_trace_is_noticed(tmp_path: Path) -> None:
+    corpus = a_corpus([refunded()], scratch=tmp_path)
+    unknown = corpus.tables._replace(
+        traces=corpus.tables.traces.with_columns(flagged=pl.lit(None, pl.Boolean)),
+        memberships=corpus.tables.memberships.clear(),
+    )
+    with pytest.raises(Unbalanced, match="1 traces came in, and 0 are accounted for"):
+        admitted(corpus._replace(tables=unknown), tmp_path)
+
+
+def test_doubled_trace_is_set_aside(tmp_path: Path) -> None:
+    corpus = a_corpus([refunded()], scratch=tmp_path)
+    twice = corpus.tables._replace(traces=pl.concat([corpus.tables.traces] * 2))
+    found = admit(twice, workflows=WORKFLOWS, scan=lambda *_: (), scratch=tmp_path, harness_state="h")
+    assert (found.balance.traces, found.balance.quarantined, found.proposals) == (2, 2, ())

@@ -28,7 +28,7 @@ RESULT = {"type": "object", "required": ["limit"], "properties": {"limit": {"typ
 POLICY = ToolsPolicy(
     workflow="refund",
     tools={
-        "get_order": ToolPolicy(effect=Effect.READ, result_schema=RESULT),
+        "get_order": ToolPolicy(effect=Effect.READ, result_schema=RESULT, definite_errors=("LookupError",)),
         "pay": ToolPolicy(
             schema={"type": "object", "properties": {"amount": {"type": "number"}}}, volatile=("request_id",)
         ),
@@ -95,6 +95,8 @@ def test_lost_call_is_environment_or_workflow() -> None:
         ("environment", "error_not_retried"),
         ("harness.workflow", "error_not_retried"),
     ]
+    listed = an_order(error=ErrorRecord(cls="L", type="LookupError"), raw=UNSET, shown=UNSET)
+    assert attributed(an_envelope(listed, a_call())) == [("model", "remainder")]
     again = an_order(seq=2)
     assert attributed(an_envelope(lost, again, a_call(3))) == [("model", "remainder")]
 

@@ -187,6 +187,22 @@ def test_error_text_joins_near() -> None:
     assert (row["keys"], row["representative_template"]) == (2, "payment method <id> of Tuesday is not on file")
 
 
+def test_kept_apart_is_no_suggestion() -> None:
+    def failed(text: str) -> tuple[Crossing, ...]:
+        return an_order(), a_refund(error=ErrorRecord(cls="E", type="unknown", message=text))
+
+    runs = {
+        ONE: failed("seat 12A9 on that flight is taken alpha"),
+        TWO: failed("seat 12A9 on that flight is gone beta"),
+    }
+    findings = [a_finding(ONE), a_finding(TWO)]
+    before = signed(findings, runs)
+    one, other = (before.memberships.filter(trace_id=trace)["signature"][0] for trace in (ONE, TWO))
+    assert before.memberships.filter(trace_id=TWO)["maybe"].to_list() == [one]
+    apart = signed(findings, runs, ledger=before.ledger, overrides=Overrides(never_merge=[(one, other)]))
+    assert apart.memberships["maybe"].to_list() == [None, None]
+
+
 def test_same_way_same_branch() -> None:
     longer = (*STRIPPED[:1], an_order(seq=2, kind=Kind.TOOL), a_refund(seq=3))
     other = (a_crossing(1, "get_customer"), an_order(seq=2, shown={}), a_refund(seq=3))
