@@ -127,6 +127,10 @@ class Channel:
                 self._parts.clear()
                 return Message(mark, body)
 
+    def fileno(self) -> int:
+        """The descriptor, for select: readable when a message, or the end of the other side, is there."""
+        return self._end.fileno()
+
     def close(self) -> None:
         """Close this end."""
         self._end.close()

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+import msgspec
 from msgspec import UNSET, UnsetType
 
 from twiceshy.encoding import crossing_line, record_line
-from twiceshy.envelope import Crossing, Disposition, Record
+from twiceshy.envelope import Crossing, Disposition, Kind, Record
 from twiceshy.identity import canonical
 from twiceshy.outcome import AnsweredBy, BoundaryState, Divergence
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
 
 Drift = Literal["template", "messages"]
 """How a frozen model's request differs from the recorded one."""
@@ -90,10 +94,13 @@ class Transcript(Record, frozen=True, kw_only=True):
 
     @property
     def digest(self) -> str:
-        """The sha256 of everything in the transcript, in (group, scope, key, seq, sub) order: what bit-stability is defined on."""
+        """The sha256 of everything in the transcript, in (group, scope, key) order: what bit-stability is defined on.
+
+        Steps are numbered anew in that order, so that calls of one turn count the same whichever thread came first.
+        """
         total = hashlib.sha256()
-        for played in sorted(self.played, key=_in_order):
-            total.update(crossing_line(played.crossing))
+        for crossing, played in _in_order(self.played):
+            total.update(crossing_line(crossing))
             total.update(canonical([played.boundary, played.answered_by, played.matched, played.stale, played.drift]))
         for rest in (self.divergence, self.disposition):
             total.update(record_line(rest) if rest is not None else b"-")
@@ -101,6 +108,16 @@ class Transcript(Record, frozen=True, kw_only=True):
         return total.hexdigest()
 
 
-def _in_order(played: Played) -> tuple[int, str, str, int, int]:
-    crossing = played.crossing
-    return (crossing.group or 0, crossing.scope, crossing.key, crossing.seq, crossing.sub)
+def _in_order(played: Sequence[Played]) -> Iterator[tuple[Crossing, Played]]:
+    steps = sorted((one.crossing for one in played if not one.crossing.sub), key=_turn)
+    numbers = {step.seq: at for at, step in enumerate(steps, start=1)}
+    for one in sorted(played, key=lambda one: (numbers.get(one.crossing.seq, 0), one.crossing.sub)):
+        crossing = one.crossing
+        group = None if crossing.group is None else numbers.get(crossing.group, 0)
+        yield msgspec.structs.replace(crossing, seq=numbers.get(crossing.seq, 0), group=group), one
+
+
+def _turn(step: Crossing) -> tuple[int, str, str, int]:
+    """A step nobody asked for is a turn of its own, and so is a model's: it comes before the calls that it asks for."""
+    asked = step.group is not None and step.kind is not Kind.MODEL
+    return (step.group or 0 if asked else step.seq, step.scope if asked else "", step.key if asked else "", step.seq)

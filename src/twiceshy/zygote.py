@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import resource
+import select
 import signal
 import socket
 import sys
@@ -104,9 +105,21 @@ def _serve(channel: Channel, factory: Factory, boundaries: frozenset[str], held:
         pid = os.fork()
         if pid == 0:
             _play(channel, factory, boundaries, envelopes[trial.envelope], trial)
+        _outlived(channel, pid)
         _, status, usage = os.wait4(pid, 0)
         held.sweep()
         channel.tell(exchange.OVER, Over(status=status, cpu_s=usage.ru_utime + usage.ru_stime))
+
+
+def _outlived(channel: Channel, pid: int) -> None:
+    """Wait for the end of a trial; end it where the parent, which says nothing meanwhile, is gone."""
+    watched = os.pidfd_open(pid)
+    try:
+        ready, _, _ = select.select([watched, channel.fileno()], [], [])
+    finally:
+        os.close(watched)
+    if watched not in ready:
+        os.kill(pid, signal.SIGKILL)
 
 
 def _play(channel: Channel, factory: Factory, boundaries: frozenset[str], envelope: Envelope, trial: Trial) -> NoReturn:

@@ -165,6 +165,43 @@ def test_threads_take_turns() -> None:
     assert replayed(spread, envelope, policy=POLICY).disposition == envelope.disposition
 
 
+def test_calls_of_one_turn_count_alike_in_any_order() -> None:
+    """Numbers go by arrival; the digest that bit-stability rests on does not."""
+
+    def asks(*days: str) -> Callable[..., Any]:
+        def body(user: Any, find: Any, pay: Any, planner: Any) -> Any:
+            planner({"messages": [user]})
+            found = {day: find(day=day) for day in days}
+            pay(amount=1)
+            planner({"messages": [user, found["fri"]]})
+            return [found["thu"], found["fri"]]
+
+        return body
+
+    envelope = record(asks("thu", "fri"), with_hook=_with_look)
+    first, second = (replay(envelope, asks(*days), with_hook=_with_look) for days in [("thu", "fri"), ("fri", "thu")])
+    assert [p.crossing.seen for p in first.played] != [p.crossing.seen for p in second.played]
+    assert first.digest == second.digest
+    other = replay(envelope, lambda *args: [asks("thu", "fri")(*args), args[1](day="thu")][0], with_hook=_with_look)
+    assert other.digest != first.digest
+
+
+def _with_look(boundary: Boundary, _: str) -> None:
+    boundary.hook("look", lambda found: found, after="find")
+
+
+def test_turns_do_not_change_places() -> None:
+    def asks(*days: str) -> Callable[..., Any]:
+        def body(user: Any, find: Any, pay: Any, planner: Any) -> Any:
+            for day in days:
+                find(day=day)
+
+        return body
+
+    envelope = record(asks("thu", "fri"))
+    assert replay(envelope, asks("thu", "fri")).digest != replay(envelope, asks("fri", "thu")).digest
+
+
 def test_code_cannot_call_a_recorded_write_a_read() -> None:
     """Where tools.yaml is silent, the record outweighs what the candidate says of its own tool."""
 

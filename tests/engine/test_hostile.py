@@ -1,7 +1,10 @@
 """Candidates that race, fork, vanish and flood, each in a real sealed session: none of them comes out better than it is."""
 
 import os
+import subprocess
+import sys
 import textwrap
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -129,6 +132,7 @@ def says_much_at_once(boundary, find, book):
     return "done"
 
 says_much_at_once = candidate(says_much_at_once)
+waits = candidate(lambda boundary, find, book: os.read(os.pipe()[0], 1))
 generates = candidate(lambda boundary, find, book: (book(day=day) for day in ["fri"]))
 leaves = candidate(lambda boundary, find, book: sys.exit(0))
 interrupts = candidate(lambda boundary, find, book: signal.raise_signal(signal.SIGINT))
@@ -226,6 +230,35 @@ def test_a_factory_must_declare_anew(clinic: Path, case: LoadedCase) -> None:
 def test_daemons_end_with_their_trial(clinic: Path, case: LoadedCase) -> None:
     first, second = (output(done.transcript) for done in trials(clinic, case, "daemonises", times=2))
     assert len(first) == len(second)
+
+
+PARENT = """
+import os, sys
+from pathlib import Path
+from twiceshy import casefile
+from twiceshy.casefile import Judge
+from twiceshy.running import CandidateSpec, Session, Task
+from builders import a_policy
+clinic = Path(sys.argv[1])
+spec = CandidateSpec(factory="clinic:waits", path=[clinic])
+with Session(spec, env=dict(os.environ), folder=clinic.parent, cases=[clinic / "cases"]) as session:
+    print(session._process.pid, flush=True)
+    session.play(Task(loaded=casefile.load(clinic / "cases" / "thursday"), judge=Judge(), policy=a_policy("clinic", find="read")))
+"""
+
+
+def test_a_session_ends_with_its_parent(clinic: Path, case: LoadedCase) -> None:
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen([sys.executable, "-c", PARENT, clinic], stdout=subprocess.PIPE, env=env, text=True) as parent:
+        assert parent.stdout is not None
+        keeper = Path("/proc", parent.stdout.readline().strip())
+        time.sleep(1)
+        assert keeper.exists()
+        parent.kill()
+    deadline = time.monotonic() + 20
+    while keeper.exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not keeper.exists()
 
 
 def test_printing_costs_nobody_anything(clinic: Path, case: LoadedCase) -> None:
