@@ -43,17 +43,17 @@ def confirms_first(boundary: twiceshy.Boundary, diary: Diary | None = None) -> A
 
 @twiceshy.candidate(workflow="scheduling", versions=_VERSIONS)
 def fixed(boundary: twiceshy.Boundary, diary: Diary | None = None) -> Agent:
-    """It looks at the next working day, reschedules, then confirms."""
+    """It looks at the next working day, reschedules, then confirms; a date that does not exist it says so."""
     return build(boundary, diary or Diary(), PROMPTS["5"])
 
 
 @twiceshy.candidate(workflow="scheduling", versions=_VERSIONS)
 def july32_swallowed(boundary: twiceshy.Boundary, diary: Diary | None = None) -> Agent:
-    """Asked for July 32 it apologises and closes; nobody learns that the date does not exist."""
+    """A later prompt that lost a line: asked for July 32 it apologises and closes; nobody learns that the date does not exist."""
     return build(boundary, diary or Diary(), PROMPTS["6"])
 
 
 @twiceshy.candidate(workflow="scheduling", versions=_VERSIONS)
 def july32_corrected(boundary: twiceshy.Boundary, diary: Diary | None = None) -> Agent:
-    """Asked for July 32 it says that July has 31 days and asks which date is meant."""
+    """The line is back: asked for July 32 it says that July has 31 days and asks which date is meant."""
     return build(boundary, diary or Diary(), PROMPTS["7"])

@@ -29,7 +29,7 @@ _SAY_SO = "- If a date does not exist, say so and name the nearest that do.\n"
 PROMPTS = {
     "3": _TASK + _QUICK,
     "4": _TASK + _CONFIRM_FIRST + _LOOK_ON,
-    "5": _TASK + _LOOK_ON + _CONFIRM_AFTER,
+    "5": _TASK + _LOOK_ON + _CONFIRM_AFTER + _SAY_SO,
     "6": _TASK + _LOOK_ON + _CONFIRM_AFTER + _APOLOGISE,
     "7": _TASK + _LOOK_ON + _CONFIRM_AFTER + _SAY_SO,
 }

@@ -38,7 +38,7 @@ _SIDES = ("proposed", "seen", "raw", "shown", "chunks")
 _MARK = b'"$blob"'
 
 
-class Opportunity(Record, frozen=True, kw_only=True):
+class Opportunity(Record, frozen=True, kw_only=True, omit_defaults=True):
     """Where the failure can happen: a step of the record, or a proposal of a tool (with these arguments)."""
 
     seq: int | None = None
@@ -46,7 +46,7 @@ class Opportunity(Record, frozen=True, kw_only=True):
     args: dict[str, Any] | None = None
 
 
-class Judge(Record, frozen=True, kw_only=True):
+class Judge(Record, frozen=True, kw_only=True, omit_defaults=True):
     """One way in which a case is replayed."""
 
     mode: Mode = Mode.FULL
@@ -60,7 +60,7 @@ class Judge(Record, frozen=True, kw_only=True):
         return CutPoint(mode=self.mode, live=frozenset(self.live), after=self.after, freeze=frozenset(self.freeze))
 
 
-class Layer(Record, frozen=True, kw_only=True):
+class Layer(Record, frozen=True, kw_only=True, omit_defaults=True):
     """The layer at fault, and how far that is shown."""
 
     name: Literal[
@@ -70,13 +70,13 @@ class Layer(Record, frozen=True, kw_only=True):
     evidence: str = ""
 
 
-class Expect(Record, frozen=True, kw_only=True):
+class Expect(Record, frozen=True, kw_only=True, omit_defaults=True):
     """What the case declares: writes that are explained, with the answers they get."""
 
     writes: list[DeclaredWrite] = []
 
 
-class Review(Record, frozen=True, kw_only=True):
+class Review(Record, frozen=True, kw_only=True, omit_defaults=True):
     """The decision of a person, or that none was taken yet."""
 
     status: Literal["proposed", "promoted"] = "proposed"
@@ -111,9 +111,11 @@ class Case(Record, frozen=True, kw_only=True):
     review: Review = Review()
 
     def judges(self) -> list[Judge]:
-        """The judging modes: those of the case, else the defaults of its layer (semantics.md §6.1)."""
+        """The judging modes: those of the case, else the defaults of its layer (semantics.md §6.1); a happy path has no layer at fault and is replayed in full."""
         if self.judge:
             return list(self.judge)
+        if self.kind == "positive":
+            return [Judge(mode=Mode.FULL)]
         if self.layer.name in ("harness.prompt", "model"):
             return [Judge(mode=Mode.CUT_POINT, live=["model:*"])]
         seq = self.opportunity.seq if self.opportunity else None

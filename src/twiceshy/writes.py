@@ -29,7 +29,7 @@ class InvalidArguments(ValueError):
     definite = True
 
 
-class DeclaredWrite(Record, frozen=True, kw_only=True):
+class DeclaredWrite(Record, frozen=True, kw_only=True, omit_defaults=True):
     """A write that a case expects, with the answer it gets. `args` holds the paths that must be equal; none means any."""
 
     tool: str
