@@ -1,15 +1,25 @@
-"""What a flow works with, made once at its start: settings, stores and keys. Nothing below a flow reads the environment."""
+"""What a flow works with, made once at its start: settings, stores, keys and rules. Nothing below a flow reads the environment."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Self
 
+from tasks import workflows
+from tasks.sign import ledger, overrides
+from tasks.sign.ledger import Ledger
+from tasks.sign.overrides import Overrides
 from tasks.store import Corpus, Limits, Published, Shelf
-from twiceshy import configuration
+from tasks.workflows import Workflow
+from twiceshy import configuration, redaction
 from twiceshy.configuration import Configuration
+from twiceshy.errors import InputError, nearest
+from twiceshy.invariants import Invariants
+from twiceshy.policy import ToolsPolicy
 from twiceshy.redaction import Keyring
 
 
@@ -47,6 +57,73 @@ class Checkout:
         return Shelf(self.config.path("quarantine"))
 
     @property
+    def proposed(self) -> Path:
+        """Cases that wait for a person."""
+        return self.config.path("corpus") / "proposed"
+
+    @contextmanager
+    def scratch(self) -> Iterator[Path]:
+        """An empty folder beside the corpus, gone after the block: what is tried out there may hold what nobody has approved."""
+        self.corpus.root.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(prefix=".scratch-", dir=self.corpus.root) as made:
+            yield Path(made)
+
+    @property
     def limits(self) -> Limits:
         """What one query may take."""
         return Limits(spill=self.config.path("corpus") / "spill")
+
+    @cached_property
+    def workflows(self) -> dict[str, Workflow]:
+        """What each workflow is judged by. Raises PolicyError or InvariantError with file and line."""
+        return workflows.load(self.config.path("policies"))
+
+    @property
+    def tools(self) -> dict[str, ToolsPolicy]:
+        """Workflow -> what its tools do."""
+        return {name: held.policy for name, held in self.workflows.items()}
+
+    @property
+    def invariants(self) -> dict[str, Invariants]:
+        """Workflow -> what must hold in it, where anything must."""
+        return {name: held.invariants for name, held in self.workflows.items() if held.invariants}
+
+    @cached_property
+    def harness_state(self) -> str:
+        """The digest of the rules that rows are made under."""
+        return workflows.state_of(self.workflows)
+
+    @cached_property
+    def redaction(self) -> dict[str, redaction.Policy]:
+        """Workflow -> what becomes of every field. Raises PolicyError with file and line."""
+        found = sorted(self.config.path("policies").glob("*/redaction.yaml"))
+        return {file.parent.name: redaction.load(file) for file in found}
+
+    @property
+    def ledger_file(self) -> Path:
+        """Where keys get their signatures for ever."""
+        return self.config.path("signatures") / "ledger.jsonl"
+
+    @cached_property
+    def ledger(self) -> Ledger:
+        """The lines so far. Raises FormatError with the line."""
+        return ledger.read(self.ledger_file)
+
+    @cached_property
+    def overrides(self) -> Overrides:
+        """What people decided about signatures."""
+        file = self.config.path("signatures") / "overrides.yaml"
+        return overrides.load(file) if file.exists() else Overrides()
+
+    def is_sample(self, path: Path) -> bool:
+        """Whether a file or folder is one of the committed samples."""
+        return path.resolve().is_relative_to(self.config.path("samples").resolve())
+
+    def known(self, workflow: str) -> str:
+        """The workflow, if it has policies here. Raises InputError with the nearest one."""
+        if workflow not in self.workflows:
+            where = self.config.path("policies")
+            raise InputError(
+                f"workflow {workflow!r} has no tools.yaml under {where}. {nearest(workflow, self.workflows)}"
+            )
+        return workflow

@@ -1,7 +1,7 @@
 """The verbs of a pipeline checkout, mounted into `twiceshy` by twiceshy.toml. Each imports what it needs when it is called, so that `--help` stays light."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -9,14 +9,62 @@ from twiceshy.errors import ConfigurationError
 
 app = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
 
-AsOfOption = Annotated[
-    str | None, typer.Option("--as-of", help="The instant that counts as now, ISO 8601.", show_default="now")
-]
+
+@app.command("refresh")
+def refresh(
+    source: Annotated[
+        str, typer.Option(help="The trace format: otlp, openai_chat, or one that is installed.", show_default=False)
+    ],
+    path: Annotated[Path, typer.Option(help="A file of traces, gzip or not, or a folder of them.", show_default=False)],
+    flagged: Annotated[
+        str | None,
+        typer.Option(
+            help="Which traces count as failures, as \"reward == 0.0 or status == 'error'\".",
+            show_default="an error status or a bad score",
+        ),
+    ] = None,
+    window: Annotated[
+        str | None,
+        typer.Option(help="Traces that began in these days, as 2026-11-01/2026-11-08; .. is open.", show_default="all"),
+    ] = None,
+    workflow: Annotated[
+        str | None, typer.Option(help="The workflow of traces that name none.", show_default="by the tools they call")
+    ] = None,
+    as_of: Annotated[
+        str | None,
+        typer.Option("--as-of", help="The day from which raw copies live out their time.", show_default="today"),
+    ] = None,
+) -> None:
+    """Take traces in: pull, redact, normalize, find and sign failures, admit, and propose one case a signature. A second run changes nothing.
+
+    Every trace is accounted for; proposed cases wait in data/corpus/proposed until a person moves them into data/cases.
+
+    For example:
+
+      twiceshy refresh --source otlp --path traces/
+
+      twiceshy refresh --source openai_chat --path runs.jsonl.gz --workflow airline --flagged 'reward == 0.0'
+    """
+    asked: dict[str, Any] = {
+        "source": source,
+        "path": str(path),
+        "flagged": flagged,
+        "window": window,
+        "workflow": workflow,
+        "as_of": as_of,
+    }
+    from flows.running import run_refresh
+
+    for line in run_refresh(asked):
+        typer.echo(line)
 
 
 @app.command("retain")
 def retain(
-    as_of: AsOfOption = None,
+    as_of: Annotated[
+        str | None,
+        typer.Option("--as-of", help="The instant that counts as now, ISO 8601 with its zone.", show_default="now"),
+    ] = None,
     keep: Annotated[
         int, typer.Option(min=1, help="The newest generations that stay; a published one stays anyway.")
     ] = 30,
@@ -29,13 +77,10 @@ def retain(
 
       twiceshy retain --as-of 2026-12-31T06:00+00:00 --keep 7
     """
-    from flows.surroundings import settle
+    from flows.running import run_retention
 
-    settle()
-    from flows.retention import retention
-
-    for what, count in retention(as_of=as_of, keep=keep).items():
-        typer.echo(f"{count:>6} {what}")
+    for line in run_retention({"as_of": as_of, "keep": keep}):
+        typer.echo(line)
 
 
 @app.command("deploy")
@@ -49,8 +94,7 @@ def deploy() -> None:
     from flows.surroundings import server, settle
 
     settle()
-    address = server()
-    if address is None:
+    if server() is None:
         raise ConfigurationError(
             "PREFECT_API_URL names no server. Start one (`prefect server start`) and set it, as in http://127.0.0.1:4200/api."
         )

@@ -46,7 +46,7 @@ def window(text: str) -> tuple[int | None, int | None]:
     start, slash, end = text.partition("/")
     if not slash or start == end:
         raise NoTime.written(text, wanted="a window, such as 2026-11-01/2026-11-08 or 2026-11-01/..")
-    return _start_of(start), _start_of(end)
+    return _start(start), _start(end)
 
 
 def nanoseconds(when: datetime) -> int:
@@ -54,5 +54,10 @@ def nanoseconds(when: datetime) -> int:
     return (when - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1) * 1000
 
 
-def _start_of(text: str) -> int | None:
-    return None if text == ".." else (night(text) - date(1970, 1, 1)).days * DAY_NS
+def start_of(day: date) -> int:
+    """The first instant of a day in UTC, in ns since the epoch."""
+    return (day - date(1970, 1, 1)).days * DAY_NS
+
+
+def _start(text: str) -> int | None:
+    return None if text == ".." else start_of(night(text))

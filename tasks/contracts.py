@@ -6,6 +6,7 @@ with a zone name where a person's day matters. Nothing here but `Timings` may ho
 
 import re
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Annotated, Any, NamedTuple, Self, TypeVar
 
@@ -303,3 +304,8 @@ class Timings(Table):
     name: Text
     kind: Annotated[str, one_of(("duration", "instant"))]
     value_ns: Nanos
+
+    @classmethod
+    def of(cls, rows: Iterable[Mapping[str, Any]], *, harness_state: str) -> pl.DataFrame:
+        """The rows as a frame."""
+        return pl.DataFrame([{"harness_state": harness_state, **row} for row in rows], schema=cls.dtypes())

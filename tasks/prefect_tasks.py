@@ -4,31 +4,81 @@ Inside a flow run a step is a task run with the retries, timeout and limit of it
 server is asked for. Nothing is cached and no result is kept: results are frames of redacted traces, and their place is the store.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Generic, ParamSpec, TypeVar
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
+from typing import Any, Generic, ParamSpec, Protocol, TypeVar
 
 from prefect import Task
 from prefect.cache_policies import NO_CACHE
 from prefect.concurrency.sync import concurrency
 from prefect.context import FlowRunContext
 
+from tasks.admit import step as admitting
+from tasks.admit.step import Admitted
+from tasks.admit.step import Tables as AdmitTables
 from tasks.attribute import step as attributing
+from tasks.attribute.step import Tables as AttributeTables
 from tasks.detect import step as detecting
 from tasks.normalize import step as normalizing
+from tasks.normalize.step import unredacted
 from tasks.pull import step as pulling
+from tasks.pull.step import Known, Pulled
+from tasks.pull.step import Terms as PullTerms
+from tasks.redact import step as redacting
+from tasks.redact.step import Options as RedactOptions
+from tasks.redact.step import Redacted
 from tasks.retain import step as retaining
 from tasks.retain.step import Retention
 from tasks.sign import step as signing
+from tasks.sign.step import Standing
 from tasks.stratify import step as stratifying
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-__all__ = ["LIMITS", "TABLE", "Retention", "StepTask"]
+__all__ = [
+    "LIMITS",
+    "TABLE",
+    "AdmitTables",
+    "Admitted",
+    "AttributeTables",
+    "Known",
+    "PullTerms",
+    "Pulled",
+    "RedactOptions",
+    "Redacted",
+    "Retention",
+    "Standing",
+    "StepTask",
+    "heard_by",
+    "unredacted",
+]
 
 LIMITS: Mapping[str, int] = {"twiceshy-replay": 1}
 """Global concurrency limits by name: how many task runs may hold one at a time. `twiceshy deploy` makes them on a server; a missing one is refused."""
+
+
+class Listener(Protocol):
+    """Told of every step as it begins (seconds: None) and as it ends."""
+
+    def __call__(self, step: str, seconds: float | None) -> object:
+        """The step's name, and how long it took."""
+        ...
+
+
+_LISTENERS: ContextVar[tuple[Listener, ...]] = ContextVar("listeners", default=())
+
+
+@contextmanager
+def heard_by(listener: Listener) -> Iterator[None]:
+    """Steps that are called in the block tell a listener, besides those that listen already."""
+    token = _LISTENERS.set((*_LISTENERS.get(), listener))
+    try:
+        yield
+    finally:
+        _LISTENERS.reset(token)
 
 
 class StepTask(Task[P, R], Generic[P, R]):
@@ -58,10 +108,21 @@ class StepTask(Task[P, R], Generic[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:  # type: ignore[override] # Prefect's overloads also give states
         """What the step gives."""
-        if FlowRunContext.get() is None:
-            return self.fn(*args, **kwargs)
-        with self._slot():
-            return super().__call__(*args, **kwargs)
+        with self._announced():
+            if FlowRunContext.get() is None:
+                return self.fn(*args, **kwargs)
+            with self._slot():
+                return super().__call__(*args, **kwargs)
+
+    @contextmanager
+    def _announced(self) -> Iterator[None]:
+        listeners = _LISTENERS.get()
+        for listener in listeners:
+            listener(self.name, None)
+        start = time.monotonic()
+        yield
+        for listener in listeners:
+            listener(self.name, time.monotonic() - start)
 
     def _slot(self) -> AbstractContextManager[Any]:
         """Strict: a limit that does not exist would else be no limit, silently."""
@@ -70,15 +131,17 @@ class StepTask(Task[P, R], Generic[P, R]):
 
 # fmt: off
 pull      = StepTask(pulling.pull,          timeout=3600, tags=["io"], waits=[10, 60, 300])
+redact    = StepTask(redacting.redact,      timeout=3600, tags=["cpu"])
 normalize = StepTask(normalizing.normalize, timeout=1800, tags=["cpu"])
 detect    = StepTask(detecting.detect,      timeout=1800, tags=["cpu"])
 stratify  = StepTask(stratifying.stratify,  timeout=600,  tags=["sql"])
 sign      = StepTask(signing.sign,          timeout=1800, tags=["cpu"])
 attribute = StepTask(attributing.attribute, timeout=1800, tags=["cpu"])
+admit     = StepTask(admitting.admit,       timeout=3600, tags=["cpu"])
 retain    = StepTask(retaining.retain,      timeout=600,  tags=["io"], waits=[10, 60])
 # fmt: on
 
 TABLE: Mapping[str, StepTask[Any, Any]] = {
-    task.name: task for task in (pull, normalize, detect, stratify, sign, attribute, retain)
+    task.name: task for task in (pull, redact, normalize, detect, stratify, sign, attribute, admit, retain)
 }
 """Step name -> its task, in the order in which a trace meets them."""

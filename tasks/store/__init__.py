@@ -8,6 +8,7 @@ from tasks.store.database import Limits, connect
 from tasks.store.durable import parquet
 from tasks.store.errors import ChangedMeanwhile, ForeignFrame, NoHardLinks, Unkept, UnknownGeneration
 from tasks.store.generation import WHOLE, Change, Contract, Snapshot, Store, append, replace
+from tasks.store.growing import Grown, Growth
 from tasks.store.manifest import Manifest, Part
 from tasks.store.published import Publication, Published
 from tasks.store.shelf import Kept, Shelf
@@ -19,6 +20,8 @@ __all__ = [
     "Contract",
     "Corpus",
     "ForeignFrame",
+    "Grown",
+    "Growth",
     "Kept",
     "Limits",
     "Manifest",

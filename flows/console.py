@@ -1,0 +1,57 @@
+"""What the verbs print: plain aligned tables on stdout, progress on stderr. Light: it imports nothing of the pipeline."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TextIO
+
+LONGEST = 70
+"""Characters of a cell; ids and slugs fit, a text is cut."""
+
+
+def lines(rows: Sequence[Mapping[str, object]]) -> list[str]:
+    """The rows as aligned lines under their names, numbers to the right; nothing for no rows."""
+    if not rows:
+        return []
+    names = list(rows[0])
+    cells = [[_cell(row[name]) for name in names] for row in rows]
+    widths = [max(len(name), *(len(line[at]) for line in cells)) for at, name in enumerate(names)]
+    right = [all(isinstance(row[name], int | float) for row in rows) for name in names]
+    return [_line(held, widths, right) for held in ([name.replace("_", " ") for name in names], *cells)]
+
+
+class Steps:
+    """Progress of a run: the step under way on a terminal, a line for each step done elsewhere."""
+
+    def __init__(self, run: str, *, to: TextIO | None = None) -> None:
+        self._run = run
+        self._to = to or sys.stderr
+
+    def __call__(self, step: str, seconds: float | None) -> None:
+        """A step begins (None) or has ended."""
+        if seconds is None:
+            self._tell(f"{self._run}: {step} ...", end="" if self._to.isatty() else None)
+        else:
+            self._tell(f"{self._run}: {step} {seconds:.1f} s", end="\n")
+
+    def say(self, what: str) -> None:
+        """Something that is no step."""
+        self._tell(f"{self._run}: {what}", end="\n")
+
+    def _tell(self, text: str, *, end: str | None) -> None:
+        if end is None:
+            return
+        self._to.write(("\r\x1b[2K" if self._to.isatty() else "") + text + end)
+        self._to.flush()
+
+
+def _cell(value: object) -> str:
+    text = "-" if value is None else str(value)
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
+
+
+def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
+    padded = (
+        cell.rjust(width) if to_right else cell.ljust(width)
+        for cell, width, to_right in zip(cells, widths, right, strict=True)
+    )
+    return "  ".join(padded).rstrip()

@@ -1,0 +1,74 @@
+"""One refresh as somebody asked for it, checked before anything runs."""
+
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Self
+
+from flows import times
+from flows.checkout import Checkout
+from tasks.normalize.flagging import Rule
+from tasks.sources import registry
+from tasks.sources.source import Raw, Source, Window
+from twiceshy.errors import InputError
+from twiceshy.redaction import refuse_sample_key
+
+RAW_DAYS = 30
+"""Of a raw copy, where no policy says how long it may live."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What to pull and how to read it. workflow: the one of traces that name none. expires_at_ns: until when raw copies may stay, from the as-of date."""
+
+    source: Source
+    window: Window
+    rule: Rule | None
+    workflow: str | None
+    expires_at_ns: int
+    sample: bool
+
+    @classmethod
+    def of(
+        cls,
+        place: Checkout,
+        *,
+        source: str,
+        path: str,
+        flagged: str | None = None,
+        window: str | None = None,
+        workflow: str | None = None,
+        as_of: date,
+    ) -> Self:
+        """Raises InputError for a path that is not there, and for a source, expression, window or workflow that nobody knows."""
+        at = Path(path)
+        if not at.exists():
+            raise InputError.missing(at)
+        start, end = times.window(window) if window else (None, None)
+        made = cls(
+            source=registry.named(source),
+            window=Window(paths=(at,), start_ns=start, end_ns=end),
+            rule=Rule(flagged) if flagged else None,
+            workflow=place.known(workflow) if workflow else None,
+            expires_at_ns=times.start_of(as_of) + _raw_days(place, workflow) * times.DAY_NS,
+            sample=place.is_sample(at),
+        )
+        if workflow in place.redaction:
+            made.refuse_sample_key(place, workflow)
+        return made
+
+    def refuse_sample_key(self, place: Checkout, workflow: str) -> None:
+        """Raises ConfigurationError where the published key would redact what is no sample, KeyMissing where there is no key."""
+        key_id = place.redaction[workflow].key_id
+        refuse_sample_key(key_id, source_is_sample=self.sample)
+        place.keyring.key(key_id)
+
+    def keep(self, place: Checkout, raw: Raw) -> str:
+        """The reference of a raw copy, put away until it expires."""
+        return place.raw.put(raw.content, source=self.source.name, name=raw.name, expires_at_ns=self.expires_at_ns).ref
+
+
+def _raw_days(place: Checkout, workflow: str | None) -> int:
+    """The shortest time that a policy grants, of the workflow where one was named: a file may hold traces of any."""
+    held = [policy.raw.ttl_days for name, policy in place.redaction.items() if policy.raw and workflow in (None, name)]
+    return min(held, default=RAW_DAYS)

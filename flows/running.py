@@ -1,0 +1,61 @@
+"""One run of a flow from the command line: what can be refused is refused before a server starts, then the flow runs and its result is put into lines."""
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from flows import times
+from flows.console import Steps, lines
+from flows.surroundings import server, settle
+
+
+def run_refresh(asked: Mapping[str, Any], root: str = ".") -> Iterator[str]:
+    """The account of a refresh."""
+    settle()
+    from flows.checkout import Checkout
+    from flows.request import Request
+
+    day = times.night(asked["as_of"]) if asked.get("as_of") else datetime.now(UTC).date()
+    Request.of(Checkout.at(root), **{**asked, "as_of": day})
+    steps = _begun("refresh")
+    from flows.refresh import refresh
+    from tasks.prefect_tasks import heard_by
+
+    with heard_by(steps):
+        account = refresh(**asked, root=root)
+    yield from accounted(account, Checkout.at(root).proposed)
+
+
+def run_retention(asked: Mapping[str, Any], root: str = ".") -> Iterator[str]:
+    """What a sweep removed."""
+    settle()
+    if asked.get("as_of"):
+        times.instant(asked["as_of"])
+    steps = _begun("retain")
+    from flows.retention import retention
+    from tasks.prefect_tasks import heard_by
+
+    with heard_by(steps):
+        removed = retention(**asked, root=root)
+    yield from lines([{"removed": count, "what": what.replace("_", " ")} for what, count in removed.items()])
+
+
+def accounted(account: Mapping[str, Any], proposed: Path) -> Iterator[str]:
+    """What came in and what became of it, why traces were not taken, errors of tools, signatures, proposals, and the corpus id."""
+    for held in account["accounts"]:
+        source, traces, *rest = held.items()
+        yield f"{source[1]}: {traces[1]} in = " + " + ".join(f"{count} {name}" for name, count in rest)
+    for title, name in (("not taken", "refusals"), ("errors of tools", "tool_errors"), ("signatures", "signatures")):
+        if account[name]:
+            yield from ("", f"{title}:", *(f"  {line}" for line in lines(account[name])))
+    yield ""
+    yield f"{len(account['proposed'])} cases proposed in {proposed}"
+    yield f"corpus {account['corpus_id']}, generation {account['generation']}"
+
+
+def _begun(run: str) -> Steps:
+    steps = Steps(run)
+    where = server()
+    steps.say(f"on the server at {where}" if where else "on an embedded Prefect server; its start takes some 20 s")
+    return steps

@@ -1,0 +1,42 @@
+"""What a refresh did, in numbers and names that a person reads: returned to the caller, and left as artifacts."""
+
+from typing import TYPE_CHECKING, Any
+
+from flows import artifacts
+from tasks.admit.accounts import accounts, refusals, tool_errors
+from tasks.draft import Draft
+from tasks.prefect_tasks import Admitted
+from tasks.store import Snapshot
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+def account_of(draft: Draft, admitted: Admitted, signatures: "pl.DataFrame", generation: Snapshot) -> dict[str, Any]:
+    """Plain values: corpus id, accounts by source, refusals, errors of tools, signatures, proposals."""
+    shown = ("slug", "workflow", "severity", "state", "traces", "case_id")
+    return {
+        "corpus_id": generation.id,
+        "generation": generation.number,
+        "accounts": [held._asdict() for held in accounts(admitted.admissions, draft.traces, draft.quarantine)],
+        "refusals": refusals(admitted.admissions),
+        "tool_errors": tool_errors(draft.traces, draft.crossings),
+        "signatures": [{name: row[name] for name in shown} for row in signatures.iter_rows(named=True)],
+        "proposed": [
+            {"case": held.case.id, "kind": held.case.kind, "signature": held.case.signature, "folder": str(held.folder)}
+            for held in admitted.proposals
+        ],
+    }
+
+
+def leave(account: dict[str, Any]) -> None:
+    """The artifacts of a refresh."""
+    artifacts.table(
+        "corpus-account",
+        account["accounts"],
+        about=f"Generation {account['generation']}, corpus {account['corpus_id']}.",
+    )
+    artifacts.table("corpus-refusals", account["refusals"], about="Why traces were not taken.")
+    artifacts.table("corpus-tool-errors", account["tool_errors"], about="Errors that tools answered with.")
+    artifacts.table("corpus-signatures", account["signatures"], about="Failure signatures of the corpus.")
+    artifacts.table("corpus-proposed", account["proposed"], about="Cases that wait for a person.")
