@@ -1,14 +1,15 @@
 """What a trace would be as a case: case.yaml filled from what the steps found, everything in it for a person to review."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from tasks.attribute.schema import RAN_PAST_DONE
 from tasks.workflows import Workflow
 from twiceshy.casefile import Case, Layer, Opportunity
-from twiceshy.envelope import Envelope, Kind
+from twiceshy.envelope import Crossing, Envelope, Kind
 from twiceshy.history import effective
 from twiceshy.invariants import BUILT_IN, Sort
 
@@ -55,12 +56,10 @@ def failure_case(envelope: Envelope, grounds: Grounds, workflow: Workflow, stood
     """The case of a failing run, review still open."""
     membership, finding = grounds.membership, grounds.finding
     tool = finding["tool"]
-    onset = envelope.at(finding["onset_seq"]) if finding["boundary"] else None
-    at_call = onset is not None and onset.kind is Kind.TOOL
     case = Case(
         id=f"{envelope.workflow}-{envelope.trace_id[:_ID_LENGTH]}", kind="failure", workflow=envelope.workflow, trace_id=envelope.trace_id,
         signature=grounds.slug, signature_id=membership["signature"], tool=tool, severity=finding["severity"], layer=grounds.layer,
-        opportunity=Opportunity(seq=finding["onset_seq"]) if at_call else None, invariants=[finding["invariant_id"]],
+        opportunity=_opportunity(envelope, grounds, workflow), invariants=[finding["invariant_id"]],
         decided_by=_decided_by(tool, workflow, stood), breaks=_breaks(tool, grounds.layer.name, membership, stood),
     )  # fmt: skip
     return _proposal(Path(envelope.workflow) / grounds.slug, case, envelope)
@@ -68,11 +67,7 @@ def failure_case(envelope: Envelope, grounds: Grounds, workflow: Workflow, stood
 
 def positive_case(envelope: Envelope, tool: str, workflow: Workflow) -> Proposal:
     """The case of a run in which a write went well: what keeps a guard from refusing everything."""
-    first = next(
-        crossing.seq
-        for crossing in envelope.crossings
-        if crossing.name == tool and effective(crossing, workflow.policy)
-    )
+    first = next(crossing.seq for crossing in _clean(envelope, workflow) if crossing.name == tool)
     case = Case(
         id=f"{envelope.workflow}-{envelope.trace_id[:_ID_LENGTH]}", kind="positive", workflow=envelope.workflow, trace_id=envelope.trace_id,
         tool=tool, opportunity=Opportunity(seq=first),
@@ -82,8 +77,27 @@ def positive_case(envelope: Envelope, tool: str, workflow: Workflow) -> Proposal
 
 def clean_writes(envelope: Envelope, workflow: Workflow) -> list[str]:
     """The write tools that a run called with effect and without any error, each once, in order."""
-    written = [crossing for crossing in envelope.crossings if effective(crossing, workflow.policy)]
-    return list(dict.fromkeys(crossing.name for crossing in written if crossing.error is None))
+    return list(dict.fromkeys(crossing.name for crossing in _clean(envelope, workflow)))
+
+
+def _clean(envelope: Envelope, workflow: Workflow) -> Iterator[Crossing]:
+    written = (crossing for crossing in envelope.crossings if effective(crossing, workflow.policy))
+    return (crossing for crossing in written if crossing.error is None)
+
+
+def _opportunity(envelope: Envelope, grounds: Grounds, workflow: Workflow) -> Opportunity | None:
+    """The call that violates; None where what is violated shows at the end alone.
+
+    For a run that went on after its work was done it is the write that had done the work: a repaired one never asks for the call that violates.
+    """
+    finding = grounds.finding
+    onset = envelope.at(finding["onset_seq"]) if finding["boundary"] else None
+    if onset is None or onset.kind is not Kind.TOOL:
+        return None
+    if RAN_PAST_DONE in grounds.layer.evidence:
+        before = [crossing.seq for crossing in _clean(envelope, workflow) if crossing.seq < onset.seq]
+        return Opportunity(seq=before[-1] if before else onset.seq)
+    return Opportunity(seq=onset.seq)
 
 
 def _proposal(folder: Path, case: Case, envelope: Envelope) -> Proposal:
@@ -106,23 +120,14 @@ def _decided_by(tool: str | None, workflow: Workflow, stood: Sequence[Standing])
 
 
 def _breaks(tool: str | None, layer: str, membership: Mapping[str, Any], stood: Sequence[Standing]) -> list[str]:
-    """The damage that must turn the case red: guards of the violating tool off; without a guard, the field stripped again or its hook off.
+    """The damage that must turn the case red: guards of the violating tool off; without a guard, the field stripped again.
 
     Where a guard stands, what a hook strips no longer decides: such a break would survive on every repaired version. A prompt or a model has no operator yet.
     """
     if layer in ("model", "harness.prompt"):
         return []
-    guards = sorted(
-        {f"guard.off:{code.name}" for code in stood if code.kind == Kind.GUARD and code.at == f"before:{tool}"}
-    )
-    if guards or membership["stage_inferred"]:
-        return guards
+    guards = {f"guard.off:{code.name}" for code in stood if code.kind == Kind.GUARD and code.at == f"before:{tool}"}
     shown = msgspec.json.decode(membership["evidence"])
-    changed = tool if shown["boundary"] == "-" else shown["boundary"]
-    if membership["stage"] == "post-tool-hook" and shown["change"] == "strip":
-        return [f"hook.strip:{changed}.{shown['path']}"]
-    if membership["stage"] == "pre-tool-hook":
-        return sorted(
-            {f"hook.off:{code.name}" for code in stood if code.kind == Kind.HOOK and code.at == f"before:{changed}"}
-        )
-    return []
+    if guards or membership["stage"] != "post-tool-hook" or shown["change"] != "strip":
+        return sorted(guards)
+    return [f"hook.strip:{tool if shown['boundary'] == '-' else shown['boundary']}.{shown['path']}"]

@@ -11,6 +11,9 @@ from tasks.contracts import Count, Json, JsonOrNull, Ordinal, Table, Text, TextO
 LAYERS = ("grader", "environment", "harness.tool", "harness.memory", "harness.workflow", "harness.prompt", "model")
 """In the order of trial; `model` is the remainder."""
 
+RAN_PAST_DONE = "ran_past_done"
+"""The rule that fires where a run went on after its work was done: a case rests its opportunity on it."""
+
 VERDICTS = ("proven", "suggested", "unresolved", "diverged")
 
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from msgspec import UNSET
 
+from tasks.attribute.schema import RAN_PAST_DONE
 from twiceshy.envelope import Crossing, Envelope, Kind
 from twiceshy.identity import canonical
 from twiceshy.invariants import Invariants, Sort
@@ -167,7 +168,7 @@ def _looped(failure: Failure) -> Iterator[Signal]:
 
 def _overran(failure: Failure) -> Iterator[Signal]:
     for row in _named(failure, {"overrun"}):
-        yield Signal("ran_past_done", ("harness.prompt",), f"#{row['onset_seq']}", direct=True)
+        yield Signal(RAN_PAST_DONE, ("harness.prompt",), f"#{row['onset_seq']}", direct=True)
 
 
 def _arguments_invalid(failure: Failure) -> Iterator[Signal]:

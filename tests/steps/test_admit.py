@@ -103,6 +103,24 @@ def test_sample_failures_are_promoted(tmp_path: Path, spec: str, user: dict[str,
     assert (case.signature, case.layer.name) == (slug, layer)
 
 
+def test_run_past_its_end_is_reached_at_its_end(tmp_path: Path) -> None:
+    run = a_trace("research:no_done_condition", TWO_PAPERS)
+    case = admitted(a_corpus([run], scratch=tmp_path), tmp_path).proposals[0].case
+    assert case.opportunity is not None
+    at = run.at(case.opportunity.seq or 0)
+    assert at is not None
+    assert at.name == "save_brief"
+
+
+@pytest.mark.parametrize(
+    ("spec", "user"), [("research:misreads_total", TWO_PAPERS), ("research:no_done_condition", TWO_PAPERS)]
+)
+def test_no_break_without_an_operator(tmp_path: Path, spec: str, user: dict[str, str]) -> None:
+    runs = [a_trace("research:fixed", TWO_PAPERS, THREE)]
+    found = admitted(a_corpus([a_trace(spec, user)], runs, scratch=tmp_path), tmp_path)
+    assert found.proposals[0].case.breaks == []
+
+
 def test_positive_for_each_write_tool(tmp_path: Path) -> None:
     runs = [happy(ONE), happy(TWO), a_trace("refund:hook_fixed_and_guarded", T_1042, THREE)]
     found = admitted(a_corpus([], runs, scratch=tmp_path), tmp_path)
