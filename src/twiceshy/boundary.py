@@ -121,8 +121,13 @@ class Code(msgspec.Struct, frozen=True, kw_only=True):
 _LONGEST_S = 10**9
 """Some 30 years: past the virtual clock's last date a replay could only break."""
 
-# The step in which the running code stands, so that a draw of clock or chance inside a hook is numbered within its step.
-_STEP: ContextVar[int | None] = ContextVar("twiceshy_step", default=None)
+# The passage whose code runs here, so that a draw of clock or chance inside a hook is numbered within its step.
+_RUNNING: ContextVar[Call | None] = ContextVar("twiceshy_running", default=None)
+
+
+def running() -> Call | None:
+    """The passage whose live code runs in this context; None in the agent's own loop."""
+    return _RUNNING.get()
 
 
 class Boundary:
@@ -206,8 +211,8 @@ class Boundary:
         return self._rng
 
     def _inside(self) -> int:
-        step = _STEP.get()
-        return self._numbers.last if step is None else step
+        passage = running()
+        return self._numbers.last if passage is None else passage.seq
 
     def _call(self, kind: Kind, name: str, seq: int, **rest: Any) -> Call:
         return Call(
@@ -224,7 +229,7 @@ class Boundary:
         seq = self._numbers.step()
         call = Call(kind=Kind.MODEL, name=declared.name, seq=seq, scope=self._scope, seen=request, declared=declared)
         answer = self._backend.cross(call)
-        output = yield from _settled(answer, partial(_run, declared, request), seq)
+        output = yield from _settled(answer, partial(_run, declared, request), call)
         self._group = seq
         answer.close(Closing(raw=output, shown=output))
         return output
@@ -237,17 +242,16 @@ class Boundary:
             seen = yield from self._code_steps(code, copy.deepcopy(seen), seq)
         seen = {**declared.defaults, **seen}
         guard, reason = yield from self._refusal(declared.name, seen, seq)
-        answer = self._backend.cross(
-            Call(
+        call = Call(
                 kind=Kind.TOOL, name=declared.name, seq=seq, scope=self._scope, group=group, effect=declared.effect,
                 proposed=proposed, seen=seen, blocked_by=guard, reason=reason, declared=declared, hooked=self._hooked(declared.name),
-            )
         )  # fmt: skip
+        answer = self._backend.cross(call)
         if guard is not None:
             refused = Blocked(guard, reason or "refused")
             answer.close(Closing(error=refused))
             raise refused
-        raw = yield from _settled(answer, partial(_run, declared, **seen), seq)
+        raw = yield from _settled(answer, partial(_run, declared, **seen), call)
         shown = yield from self._shown(declared.name, raw, seq) if answer.shown is UNSET else _already(answer.shown)
         answer.close(Closing(raw=raw, shown=shown))
         return shown
@@ -279,29 +283,30 @@ class Boundary:
             self._placed.setdefault((code.kind, code.at), []).append(code)
 
     def _code_steps(self, code: Code, value: object, seq: int) -> Steps:
-        answer = self._backend.cross(self._call(code.kind, code.name, seq, seen=value, at=code.at))
-        result = yield from _settled(answer, partial(code.fn, value), seq)
+        call = self._call(code.kind, code.name, seq, seen=value, at=code.at)
+        answer = self._backend.cross(call)
+        result = yield from _settled(answer, partial(code.fn, value), call)
         if code.kind is Kind.GUARD and answer.live:
             result = _verdict(result)
         answer.close(Closing(raw=result))
         return result
 
 
-def _settled(answer: Answer, run: Callable[[], Any], seq: int) -> Steps:
+def _settled(answer: Answer, run: Callable[[], Any], call: Call) -> Steps:
     """The value of a passage: run it when live, else what the backend answered. Errors are closed and raised alike."""
     if not answer.live:
         if answer.error is not None:
             answer.close(Closing(error=answer.error))
             raise answer.error
         return answer.value
-    token = _STEP.set(seq)
+    token = _RUNNING.set(call)
     try:
         return (yield run)
     except BaseException as raised:  # a cancelled write may have happened: it is told too
         answer.close(Closing(error=raised))
         raise
     finally:
-        _STEP.reset(token)
+        _RUNNING.reset(token)
 
 
 def _length(seconds: float) -> float:

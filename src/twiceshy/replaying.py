@@ -123,6 +123,12 @@ class Replay:
             return self._candidate_code(call, state)
         return self._ambient(call)
 
+    def dialled(self, call: Call) -> NoReturn:
+        """End the run: live code reaches for a system outside. Cut off from it, it would be judged by how it takes a failure that production never had."""
+        with self._turn:
+            crossing = Crossing(seq=call.seq, sub=call.sub, kind=call.kind, name=call.name)
+            self._diverge(crossing, Divergence.LIVE_UNCONTROLLED, "")
+
     def _effect(self, call: Call) -> Effect:
         """The effect in force. Where tools.yaml is silent, a candidate may not say less of a tool than the record does, nor that a new one is pure."""
         effect = self._policy.effect(call.name, call.effect)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import msgspec
 
 from twiceshy import breaking, candidates, casefile, exchange, frozen
+from twiceshy.boundary import running
 from twiceshy.breaking import BreakingBoundary
 from twiceshy.cutpoint import CutPoint
 from twiceshy.envelope import Disposition
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
 _NO_CLOCK_NS = 1_700_000_000_000_000_000
 """The instant that an import sees, and a run without a recorded clock: 2023-11-14T22:13:20Z, so that no real time leaks in."""
+
+_DIALS = frozenset({"socket.connect", "socket.getaddrinfo", "socket.gethostbyname", "socket.sendto", "socket.sendmsg"})
 
 _DAEMON_S = 0.5
 """Seconds that each daemon thread of a finished run may still take: one that sends is done by then, one that only waits never is."""
@@ -131,6 +134,7 @@ def _play(channel: Channel, factory: Factory, boundaries: frozenset[str], envelo
         frozen.install(clock, frozen.Draws(trial.seed.encode(), trial.number))
         journal = Journal(_line(channel))
         replay = Replay(envelope, _terms(trial, envelope), journal, clock=clock, on_end=_end)
+        sys.addaudithook(_dialling(replay))
         boundary = BreakingBoundary(
             replay,
             [breaking.parse(text) for text in trial.breaks],
@@ -146,6 +150,16 @@ def _play(channel: Channel, factory: Factory, boundaries: frozenset[str], envelo
     except BaseException:  # noqa: BLE001 - whatever it is, this process is over; without an end marker it counts as a crash
         os._exit(1)
     os._exit(0)
+
+
+def _dialling(replay: Replay) -> Callable[[str, object], None]:
+    """Hears every connection that Python code opens, before it is refused; the agent's own loop (telemetry, say) may try."""
+
+    def heard(event: str, _: object) -> None:
+        if event in _DIALS and (call := running()) is not None:
+            replay.dialled(call)
+
+    return heard
 
 
 def _line(channel: Channel) -> Callable[[bytes], None]:

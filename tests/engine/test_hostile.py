@@ -15,6 +15,7 @@ from builders import a_policy, recorded
 from twiceshy import casefile
 from twiceshy.casefile import Case, Judge, LoadedCase
 from twiceshy.errors import CandidateError
+from twiceshy.outcome import Divergence, Mode
 from twiceshy.running import CandidateSpec, Played, Session, Task
 from twiceshy.sealing import Limits
 from twiceshy.transcript import Transcript
@@ -132,6 +133,25 @@ def says_much_at_once(boundary, find, book):
     return "done"
 
 says_much_at_once = candidate(says_much_at_once)
+def dials():
+    try:
+        socket.create_connection(("10.0.0.1", 443), timeout=1)
+    except OSError:
+        return "policy service down"
+
+def guarded_by_a_service(boundary):
+    book = boundary.tool("book", lambda day: "booked")
+    boundary.guard("service", lambda asked: dials(), before="book")
+    return lambda user: quiet(book, day="thu")
+
+guarded_by_a_service = twiceshy.candidate(workflow="clinic")(guarded_by_a_service)
+
+def reads_a_service(boundary):
+    find = boundary.tool("find", lambda day: dials(), effect="read")
+    return lambda user: find(day="thu")
+
+reads_a_service = twiceshy.candidate(workflow="clinic")(reads_a_service)
+reports = candidate(lambda boundary, find, book: [dials(), find(day="thu")])
 waits = candidate(lambda boundary, find, book: os.read(os.pipe()[0], 1))
 generates = candidate(lambda boundary, find, book: (book(day=day) for day in ["fri"]))
 leaves = candidate(lambda boundary, find, book: sys.exit(0))
@@ -221,6 +241,21 @@ def test_no_forked_process_crosses_unseen(clinic: Path, case: LoadedCase, name: 
 def test_a_run_without_its_end_is_a_crash(clinic: Path, case: LoadedCase, name: str) -> None:
     told = played(clinic, case, name)
     assert (told.crash, told.disposition) == ("crashed", None)
+
+
+@pytest.mark.parametrize(
+    ("name", "boundary"), [("guarded_by_a_service", "guard:service"), ("reads_a_service", "tool:find")]
+)
+def test_live_code_that_dials_out_cannot_be_judged(clinic: Path, case: LoadedCase, name: str, boundary: str) -> None:
+    with a_session(clinic, f"clinic:{name}") as session:
+        judge = Judge(mode=Mode.CUT_POINT, live=["tool:find"])
+        told = session.play(Task(loaded=case, judge=judge, policy=POLICY)).transcript
+    assert told.divergence is not None
+    assert (told.divergence.kind, told.divergence.boundary) == (Divergence.LIVE_UNCONTROLLED, boundary)
+
+
+def test_the_loop_may_dial_in_vain(clinic: Path, case: LoadedCase) -> None:
+    assert output(played(clinic, case, "reports")) == ["policy service down", ["9:00"]]
 
 
 def test_a_factory_must_declare_anew(clinic: Path, case: LoadedCase) -> None:
