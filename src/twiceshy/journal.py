@@ -6,7 +6,7 @@ The candidate's process writes it into the parent's pipe; the parent reads it ba
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 from msgspec import UNSET
@@ -14,6 +14,7 @@ from msgspec import UNSET
 from twiceshy.encoding import crossing_line, crossing_of, record_line, record_of
 from twiceshy.envelope import Crossing, Disposition, Record
 from twiceshy.errors import FormatError
+from twiceshy.identity import tagged, untagged
 from twiceshy.outcome import AnsweredBy, BoundaryState
 from twiceshy.transcript import Diverged, Drift, Played, Transcript
 
@@ -38,7 +39,8 @@ class _Ahead(Record, frozen=True, kw_only=True, omit_defaults=True):
     matched: str | None = None
     stale: bool = False
     drift: Drift | None = None
-    idempotency_key: msgspec.Raw | None = None
+    idempotency_key: Any = None
+    """In its tagged form."""
     exercised: bool = True
 
 
@@ -54,10 +56,9 @@ class Journal:
 
     def ahead(self, played: Played) -> None:
         """A crossing and what will be answered, before the answer returns."""
-        key = None if played.idempotency_key is None else msgspec.Raw(msgspec.json.encode(played.idempotency_key))
         note = _Ahead(
             boundary=played.boundary, answered_by=played.answered_by, matched=played.matched, stale=played.stale,
-            drift=played.drift, idempotency_key=key, exercised=played.exercised,
+            drift=played.drift, idempotency_key=tagged(played.idempotency_key), exercised=played.exercised,
         )  # fmt: skip
         self._keep(b"A\t" + _encode(note) + b"\t" + crossing_line(played.crossing))
 
@@ -117,12 +118,11 @@ def _open(steps: dict[tuple[int, int], Played], content: bytes) -> bool:
     """Add a crossing. False where its place is taken: one of the two would be lost."""
     written, _, line = content.partition(b"\t")
     note, crossing = _note(written), crossing_of(line)
-    key = None if note.idempotency_key is None else msgspec.json.decode(note.idempotency_key)
     if (crossing.seq, crossing.sub) in steps:
         return False
     steps[crossing.seq, crossing.sub] = Played(
         crossing=crossing, boundary=note.boundary, answered_by=note.answered_by, matched=note.matched, stale=note.stale,
-        drift=note.drift, idempotency_key=key, exercised=note.exercised,
+        drift=note.drift, idempotency_key=untagged(note.idempotency_key), exercised=note.exercised,
     )  # fmt: skip
     return True
 

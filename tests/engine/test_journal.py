@@ -35,7 +35,7 @@ values = st.recursive(
 def test_a_journal_reads_back_what_was_written(value: Any) -> None:
     lines: list[bytes] = []
     journal = Journal(lines.append)
-    played = a_played(1, seen={"value": value}, answered_by=AnsweredBy.RECORDED)
+    played = a_played(1, seen={"value": value}, answered_by=AnsweredBy.RECORDED, idempotency_key=value)
     journal.ahead(played)
     journal.closed(played.crossing, Closing(shown=value), None)
     journal.ended(Disposition(output=value))
@@ -43,7 +43,10 @@ def test_a_journal_reads_back_what_was_written(value: Any) -> None:
     told = transcript_of(lines)
     assert told.disposition is not None
     crossing = told.played[0].crossing
-    assert all(equal(held, value) for held in (crossing.seen["value"], crossing.shown, told.disposition.output))
+    assert all(
+        equal(held, value)
+        for held in (told.played[0].idempotency_key, crossing.seen["value"], crossing.shown, told.disposition.output)
+    )
 
 
 def test_what_follows_a_divergence_counts_for_nothing() -> None:
