@@ -17,15 +17,20 @@ config_app = typer.Typer(help="The settings in force.", no_args_is_help=True, ri
 
 
 @keys_app.command("new")
-def new() -> None:
+def new(
+    key_id: Annotated[
+        str | None, typer.Option("--id", help="Its id, where a redaction.yaml names one.", show_default="a fresh one")
+    ] = None,
+) -> None:
     """Make a redaction key. It is printed once and written nowhere: keep it as a secret, and name its id as `key_id` in redaction.yaml.
 
-    Example:
+    Examples:
       twiceshy keys new >> .env
+      twiceshy keys new --id airline >> .env
     """
     from twiceshy.redaction import new_key
 
-    made = new_key()
+    made = new_key(key_id)
     typer.echo(f"{made.variable}={made.hex}")
     typer.echo(f"key_id: {made.key_id}    # in data/policies/<workflow>/redaction.yaml", err=True)
 
