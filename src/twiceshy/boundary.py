@@ -17,117 +17,26 @@ from __future__ import annotations
 import copy
 import random
 import time
-from collections.abc import Callable, Mapping
-from contextvars import ContextVar
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
-import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET
 
+from twiceshy import arguments
 from twiceshy.envelope import Effect, Kind
-from twiceshy.stepping import Numbering, drive, drive_async
+from twiceshy.seam import Answer, Backend, Blocked, Call, Closing, Code, Declared
+from twiceshy.stepping import Numbering, already, running, settled, wrapped
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Callable, Generator, Mapping, Sequence
 
     Steps = Generator[Callable[[], Any], Any, Any]
 
-
-class Blocked(Exception):
-    """Raised in the agent when its guard refuses a call; the call never reached the boundary."""
-
-    def __init__(self, guard: str, reason: str) -> None:
-        super().__init__(f"{guard}: {reason}")
-        self.guard = guard
-        self.reason = reason
-
-
-class Call(msgspec.Struct, frozen=True, kw_only=True):
-    """One passage asked for. `seen` is what the boundary gets; `proposed` what the model or agent asked before the pre-hooks."""
-
-    kind: Kind
-    name: str
-    seq: int
-    sub: int = 0
-    scope: str = ""
-    group: int | None = None
-    at: str | None = None
-    effect: Effect | None = None
-    proposed: Any | UnsetType = UNSET
-    seen: Any | UnsetType = UNSET
-    blocked_by: str | None = None
-    reason: str | None = None
-    declared: Declared | None = None
-    hooked: frozenset[str] = frozenset()
-    """Where live hooks sit on this tool: `before`, `after`."""
-
-
-class Closing(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a passage: what the boundary returned, what went back, or the error that was raised."""
-
-    raw: Any | UnsetType = UNSET
-    shown: Any | UnsetType = UNSET
-    error: BaseException | None = None
-
-
-def _unheard(_: Closing) -> None:
-    """Nobody listens to how this passage ends."""
-
-
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """What a backend says to a call: run it yourself (`live`), or take this value or this error.
-
-    `shown`, when set, goes back in place of what the post-hooks would make: a crossing inside a frozen prefix.
-    """
-
-    live: bool = False
-    value: Any = None
-    error: BaseException | None = None
-    shown: Any | UnsetType = UNSET
-    close: Callable[[Closing], None] = _unheard
-
-
-class Backend(Protocol):
-    """The one seam: `twiceshy.live()`, `twiceshy.record()` and the replay engine all implement it."""
-
-    def cross(self, call: Call) -> Answer:
-        """The answer to one passage. Called once a passage, in the order in which the run asks."""
-        ...
-
-
-class Declared(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool or model as the candidate's code declares it."""
-
-    name: str
-    fn: Callable[..., Any] | None
-    effect: Effect | None = None
-    schema: Mapping[str, Any] | None = None
-    result_schema: Mapping[str, Any] | None = None
-    prompt: str | None = None
-    defaults: Mapping[str, Any] = {}
-
-
-class Code(msgspec.Struct, frozen=True, kw_only=True):
-    """A named piece of candidate code: a hook, a guard or a router, and where it sits (`before:TOOL`, `after:TOOL`)."""
-
-    kind: Kind
-    name: str
-    fn: Callable[..., Any]
-    at: str | None = None
-
+__all__ = ["Answer", "Backend", "Blocked", "Boundary", "Call", "Closing", "Code", "Declared", "running"]
 
 _LONGEST_S = 10**9
 """Some 30 years: past the virtual clock's last date a replay could only break."""
-
-# The passage whose code runs here, so that a draw of clock or chance inside a hook is numbered within its step.
-_RUNNING: ContextVar[Call | None] = ContextVar("twiceshy_running", default=None)
-
-
-def running() -> Call | None:
-    """The passage whose live code runs in this context; None in the agent's own loop."""
-    return _RUNNING.get()
 
 
 class Boundary:
@@ -159,16 +68,16 @@ class Boundary:
         """
         declared = Declared(
             name=name, fn=fn, effect=Effect(effect) if effect else None, schema=schema, result_schema=result_schema,
-            defaults=_defaults(fn),
+            defaults=arguments.defaults(fn),
         )  # fmt: skip
         self.tools[name] = declared
-        return _wrapped(fn, lambda *args, **kwargs: self._tool_steps(declared, _bound(fn, args, kwargs)))
+        return wrapped(fn, lambda *args, **kwargs: self._tool_steps(declared, arguments.bound(fn, args, kwargs)))
 
     def model(self, name: str, fn: Callable[..., Any], *, prompt: str | None = None) -> Callable[..., Any]:
         """The model as the agent calls it: one request (messages, tools, output_format, sampling) in, one output (parts, finish_reason) out."""
         declared = Declared(name=name, fn=fn, prompt=prompt)
         self.models[name] = declared
-        return _wrapped(fn, lambda request: self._model_steps(declared, request))
+        return wrapped(fn, lambda request: self._model_steps(declared, request))
 
     def hook(self, name: str, fn: Callable[[Any], Any], *, before: str | None = None, after: str | None = None) -> None:
         """Middleware of one tool: `before` takes and returns its arguments, `after` its result."""
@@ -182,7 +91,7 @@ class Boundary:
         """Candidate code that chooses a way, as a named boundary: `fn(value) -> route`."""
         code = Code(kind=Kind.ROUTER, name=name, fn=fn)
         self.code.append(code)
-        return _wrapped(fn, lambda value: self._code_steps(code, value, self._inside()))
+        return wrapped(fn, lambda value: self._code_steps(code, value, self._inside()))
 
     def now(self) -> datetime:
         """The time, with its zone: the real one live, the pinned and advancing one in a replay. Write this one into the prompt."""
@@ -229,7 +138,7 @@ class Boundary:
         seq = self._numbers.step()
         call = Call(kind=Kind.MODEL, name=declared.name, seq=seq, scope=self._scope, seen=request, declared=declared)
         answer = self._backend.cross(call)
-        output = yield from _settled(answer, partial(_run, declared, request), call)
+        output = yield from settled(answer, partial(_run, declared, request), call)
         self._group = seq
         answer.close(Closing(raw=output, shown=output))
         return output
@@ -251,8 +160,8 @@ class Boundary:
             refused = Blocked(guard, reason or "refused")
             answer.close(Closing(error=refused))
             raise refused
-        raw = yield from _settled(answer, partial(_run, declared, **seen), call)
-        shown = yield from self._shown(declared.name, raw, seq) if answer.shown is UNSET else _already(answer.shown)
+        raw = yield from settled(answer, partial(_run, declared, **seen), call)
+        shown = yield from self._shown(declared.name, raw, seq) if answer.shown is UNSET else already(answer.shown)
         answer.close(Closing(raw=raw, shown=shown))
         return shown
 
@@ -285,39 +194,17 @@ class Boundary:
     def _code_steps(self, code: Code, value: object, seq: int) -> Steps:
         call = self._call(code.kind, code.name, seq, seen=value, at=code.at)
         answer = self._backend.cross(call)
-        result = yield from _settled(answer, partial(code.fn, value), call)
+        result = yield from settled(answer, partial(code.fn, value), call)
         if code.kind is Kind.GUARD and answer.live:
             result = _verdict(result)
         answer.close(Closing(raw=result))
         return result
 
 
-def _settled(answer: Answer, run: Callable[[], Any], call: Call) -> Steps:
-    """The value of a passage: run it when live, else what the backend answered. Errors are closed and raised alike."""
-    if not answer.live:
-        if answer.error is not None:
-            answer.close(Closing(error=answer.error))
-            raise answer.error
-        return answer.value
-    token = _RUNNING.set(call)
-    try:
-        return (yield run)
-    except BaseException as raised:  # a cancelled write may have happened: it is told too
-        answer.close(Closing(error=raised))
-        raise
-    finally:
-        _RUNNING.reset(token)
-
-
 def _length(seconds: float) -> float:
     if not 0 <= seconds <= _LONGEST_S:
         raise ValueError(f"a sleep lasts 0 to {_LONGEST_S} seconds")
     return seconds
-
-
-def _already(value: object) -> Steps:
-    return value
-    yield  # a generator that asks for nothing
 
 
 def _verdict(returned: object) -> dict[str, Any]:
@@ -337,49 +224,3 @@ def _position(name: str, *, before: str | None, after: str | None) -> str:
     if (before is None) == (after is None):
         raise TypeError(f"hook {name!r} needs exactly one of before= and after=")
     return f"before:{before}" if before else f"after:{after}"
-
-
-def _bound(fn: Callable[..., Any] | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """The arguments by name, as they were given: no defaults yet. Raises TypeError like the function itself would, and for one that has no name."""
-    if not args:
-        return kwargs
-    if fn is None:
-        raise TypeError("a tool without a function takes keyword arguments only")
-    import inspect
-
-    signature = inspect.signature(fn)
-    named = dict(signature.bind_partial(*args, **kwargs).arguments)
-    for name, parameter in signature.parameters.items():
-        if parameter.kind is parameter.VAR_KEYWORD:
-            named |= named.pop(name, {})
-        elif parameter.kind in (parameter.VAR_POSITIONAL, parameter.POSITIONAL_ONLY) and name in named:
-            raise TypeError(
-                f"argument {name!r} of a tool is given by position only; a boundary knows arguments by name"
-            )
-    return named
-
-
-def _defaults(fn: Callable[..., Any] | None) -> dict[str, Any]:
-    """The function's own defaults by parameter name: they are part of what the boundary gets."""
-    if fn is None:
-        return {}
-    import inspect
-
-    parameters = inspect.signature(fn).parameters.items()
-    return {name: parameter.default for name, parameter in parameters if parameter.default is not parameter.empty}
-
-
-def _wrapped(fn: Callable[..., Any] | None, steps: Callable[..., Steps]) -> Callable[..., Any]:
-    from inspect import iscoroutinefunction
-
-    if iscoroutinefunction(fn) or iscoroutinefunction(getattr(fn, "__call__", None)):  # noqa: B004 - an object that is called like a function
-
-        async def crossing_async(*args: Any, **kwargs: Any) -> Any:
-            return await drive_async(steps(*args, **kwargs))
-
-        return crossing_async
-
-    def crossing(*args: Any, **kwargs: Any) -> Any:
-        return drive(steps(*args, **kwargs))
-
-    return crossing

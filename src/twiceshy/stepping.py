@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+from contextvars import ContextVar
 from threading import Lock
 from typing import TYPE_CHECKING, Any
+
+from twiceshy.seam import Closing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
+    from twiceshy.seam import Answer, Call
+
     Steps = Generator[Callable[[], Any], Any, Any]
+
+# The passage whose code runs here, so that a draw of clock or chance inside a hook is numbered within its step.
+_RUNNING: ContextVar[Call | None] = ContextVar("twiceshy_running", default=None)
+
+
+def running() -> Call | None:
+    """The passage whose live code runs in this context; None in the agent's own loop."""
+    return _RUNNING.get()
 
 
 class Numbering:
@@ -74,3 +87,43 @@ def _plain(got: Any) -> Any:
             "an async function stands behind a boundary that is called plainly; make the tool's own function async too"
         )
     return got
+
+
+def settled(answer: Answer, run: Callable[[], Any], call: Call) -> Steps:
+    """The value of a passage: run it when live, else what the backend answered. Errors are closed and raised alike."""
+    if not answer.live:
+        if answer.error is not None:
+            answer.close(Closing(error=answer.error))
+            raise answer.error
+        return answer.value
+    token = _RUNNING.set(call)
+    try:
+        return (yield run)
+    except BaseException as raised:  # a cancelled write may have happened: it is told too
+        answer.close(Closing(error=raised))
+        raise
+    finally:
+        _RUNNING.reset(token)
+
+
+def already(value: object) -> Steps:
+    """Steps that have been taken: the value is known."""
+    return value
+    yield  # a generator that asks for nothing
+
+
+def wrapped(fn: Callable[..., Any] | None, steps: Callable[..., Steps]) -> Callable[..., Any]:
+    """What the agent calls in place of `fn`, plain or async as it is."""
+    from inspect import iscoroutinefunction
+
+    if iscoroutinefunction(fn) or iscoroutinefunction(getattr(fn, "__call__", None)):  # noqa: B004 - an object that is called like a function
+
+        async def crossing_async(*args: Any, **kwargs: Any) -> Any:
+            return await drive_async(steps(*args, **kwargs))
+
+        return crossing_async
+
+    def crossing(*args: Any, **kwargs: Any) -> Any:
+        return drive(steps(*args, **kwargs))
+
+    return crossing

@@ -1,0 +1,172 @@
+"""Calls of tools in a replay: reads answered from the record, writes intercepted, misses written down (semantics.md §4-§5)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import msgspec
+from msgspec import UNSET
+
+from twiceshy import writes
+from twiceshy.boundary import Answer, Closing
+from twiceshy.envelope import Crossing, Effect
+from twiceshy.history import Attempts, History, effective
+from twiceshy.matching import Hit, Matcher, Miss, fresh
+from twiceshy.outcome import AnsweredBy, BoundaryState, Divergence
+from twiceshy.raising import raised_again
+from twiceshy.transcript import Played
+
+if TYPE_CHECKING:
+    from twiceshy.boundary import Call
+    from twiceshy.envelope import Envelope
+    from twiceshy.matching import Recording
+    from twiceshy.replaying.course import Course
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """What will be answered, before it is."""
+
+    value: Any = None
+    error: BaseException | None = None
+    by: AnsweredBy | None = None
+    matched: Recording | None = None
+
+
+class Calls:
+    """Answers the calls of one replay."""
+
+    def __init__(self, course: Course, envelope: Envelope) -> None:
+        self._course = course
+        self._terms = course.terms
+        self._policy = course.policy
+        self._matcher = Matcher(envelope.crossings, course.policy)
+        self._history = History(course.policy)
+        self._attempts = Attempts()
+
+    def answer(self, call: Call) -> Answer:
+        """The answer to one call, written ahead."""
+        effect = self._effect(call)
+        boundary = self._course.cut.state(call, effect)
+        self._history.begin(call.scope, call.group)
+        asked = self._pseudonymised(call)
+        called = self._policy.key(call.name, asked, call.declared.schema if call.declared else None)
+        crossing = Crossing(
+            seq=call.seq, kind=call.kind, name=call.name, scope=call.scope, group=call.group, effect=effect, key=called,
+            attempt=self._attempts.next(call.scope, call.name, called), proposed=call.proposed, seen=asked,
+            state=self._history.state(call.name), blocked_by=call.blocked_by,
+        )  # fmt: skip
+        outcome = self._outcome(call, crossing, effect, boundary)
+        if boundary is not BoundaryState.LIVE and outcome.error is None and outcome.by is not AnsweredBy.GUARD:
+            returned = outcome.matched.crossing.error if outcome.matched else None
+            crossing = msgspec.structs.replace(crossing, raw=outcome.value, error=returned)
+        self._course.journal.ahead(
+            Played(
+                crossing=crossing, boundary=boundary, answered_by=outcome.by, exercised=boundary is BoundaryState.LIVE,
+                matched=outcome.matched.crossing.place if outcome.matched else None,
+                idempotency_key=self._policy.idempotency_key(call.name, asked),
+            )
+        )  # fmt: skip
+        if effect is Effect.WRITE:
+            self._take_effect(crossing, outcome)
+        return self._answer(call, crossing, boundary, outcome)
+
+    def unkeyed(self, call: Call) -> Divergence:
+        """Which divergence a call is whose arguments have no key."""
+        return Divergence.ARGS_MISMATCH if self._matcher.knows(call.name) else Divergence.UNRECORDED_CALL
+
+    def _effect(self, call: Call) -> Effect:
+        """The effect in force. Where tools.yaml is silent, a candidate may not say less of a tool than the record does, nor that a new one is pure."""
+        effect = self._policy.effect(call.name, call.effect)
+        if call.name in self._policy.tools or effect is Effect.WRITE:
+            return effect
+        known = self._matcher.effects(call.name)
+        loosened = Effect.WRITE in known or (effect is Effect.NONE and Effect.NONE not in known)
+        return Effect.WRITE if loosened else effect
+
+    def _pseudonymised(self, call: Call) -> Any:
+        """The live arguments as the recording would hold them. Without the key the raw value is neither matched nor stored: the run ends."""
+        if self._terms.pseudonymise is None:
+            return call.seen
+        return self._terms.pseudonymise(call.name, call.seen)
+
+    def _outcome(self, call: Call, crossing: Crossing, effect: Effect, boundary: BoundaryState) -> _Outcome:
+        if call.blocked_by is not None:
+            return _Outcome(by=AnsweredBy.GUARD)
+        if boundary is BoundaryState.LIVE:
+            return _Outcome(by=AnsweredBy.LIVE)
+        serve = self._matcher.serve_pure(call.name, crossing.key) if effect is Effect.NONE else None
+        found = serve or self._matcher.serve(call.name, crossing.key, crossing.state)
+        if isinstance(found, Hit):
+            return self._recorded(call, crossing, found)
+        if effect is not Effect.WRITE or found.kind is Divergence.STATE_MISMATCH:
+            self._miss(crossing, found)
+        return self._unrecorded_write(call, crossing.seen)
+
+    def _recorded(self, call: Call, crossing: Crossing, hit: Hit) -> _Outcome:
+        recorded = hit.recording.crossing
+        if hit.recording.raised is None and _side_unknown(call, recorded):
+            self._course.diverge(crossing, Divergence.SIDE_UNKNOWN, f"recorded at {recorded.place}")
+        self._course.pinned.passes(recorded)
+        if hit.recording.raised is not None:
+            return _Outcome(error=raised_again(hit.recording.raised), by=hit.by, matched=hit.recording)
+        answer = hit.recording.answer
+        schema = call.declared.result_schema if call.declared and recorded.error is None else None
+        broken = writes.violation(schema, answer) if schema else None
+        if broken:
+            detail = f"{broken} in the result recorded at {recorded.place}"
+            self._course.diverge(crossing, Divergence.SCHEMA_MISMATCH, detail)
+        return _Outcome(value=fresh(answer), by=hit.by, matched=hit.recording)
+
+    def _unrecorded_write(self, call: Call, seen: Any) -> _Outcome:
+        policy = self._policy.of(call.name)
+        schema = call.declared.schema if call.declared and call.declared.schema else policy.schema
+        broken = writes.violation(schema, seen)
+        if broken:
+            return _Outcome(error=writes.InvalidArguments(broken), by=AnsweredBy.VALIDATION)
+        result_schema = call.declared.result_schema if call.declared else None
+        value, by = writes.answer(
+            call.name, seen, declared=self._terms.declared, policy=policy, result_schema=result_schema
+        )
+        return _Outcome(value=value, by=by)
+
+    def _take_effect(self, crossing: Crossing, outcome: _Outcome) -> None:
+        error = self._course.error(outcome.error, crossing.name) or crossing.error
+        if effective(msgspec.structs.replace(crossing, error=error), self._policy):
+            self._history.enter(crossing.scope, crossing.name, crossing.key)
+
+    def _answer(self, call: Call, crossing: Crossing, boundary: BoundaryState, outcome: _Outcome) -> Answer:
+        course = self._course
+        recorded = outcome.matched.crossing if outcome.matched else self._recorded_at(call)
+        shown = recorded.shown if recorded is not None and course.cut.in_prefix(call.seq) else UNSET
+        live = boundary is BoundaryState.LIVE
+
+        def close(closing: Closing) -> None:
+            error = course.error(closing.error, crossing.name) or crossing.error
+            self._attempts.answered(msgspec.structs.replace(crossing, error=error))
+            course.journal.closed(crossing, closing if live else Closing(shown=closing.shown), error)
+            course.shown(recorded, closing, error)
+
+        return Answer(
+            live=live, value=outcome.value, error=outcome.error, shown=shown, close=course.closing(call, close)
+        )
+
+    def _recorded_at(self, call: Call) -> Crossing | None:
+        """The recorded crossing that a live, pure or blocked passage stands for: the one at its own step, if it has the same name."""
+        recorded = self._matcher.by_place.get(call.seq)
+        return recorded if recorded is not None and recorded.name == call.name else None
+
+    def _miss(self, crossing: Crossing, miss: Miss) -> NoReturn:
+        near = self._matcher.nearest(crossing.name, crossing.key, crossing.state, crossing.seen)
+        self._course.diverge(crossing, miss.kind, "", near)
+
+
+def _side_unknown(call: Call, recorded: Crossing) -> bool:
+    """Whether a live hook needs a side that was not recorded: arguments before defaults and hooks, or the result before hooks."""
+    nothing = recorded.raw is UNSET and recorded.shown is UNSET
+    return (
+        nothing
+        or (recorded.raw is UNSET and "after" in call.hooked)
+        or (recorded.seen is UNSET and "before" in call.hooked)
+    )

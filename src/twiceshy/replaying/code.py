@@ -1,0 +1,72 @@
+"""Candidate code in a replay: hooks, guards and routers run live, save those in a frozen prefix or named in `--freeze` (semantics.md §6)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import UNSET
+
+from twiceshy.boundary import Answer
+from twiceshy.envelope import Kind
+from twiceshy.frozencode import FrozenCode
+from twiceshy.identity import key
+from twiceshy.matching import fresh
+from twiceshy.outcome import AnsweredBy, BoundaryState, Divergence
+from twiceshy.raising import raised_again
+from twiceshy.replaying.course import crossing_of
+from twiceshy.transcript import Played
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from twiceshy.boundary import Call, Closing
+    from twiceshy.envelope import Crossing, Envelope
+    from twiceshy.replaying.course import Course
+
+
+class CandidateCode:
+    """Answers the passages of candidate code of one replay."""
+
+    def __init__(self, course: Course, envelope: Envelope) -> None:
+        self._course = course
+        self._code = FrozenCode(envelope.crossings, by_input=bool(course.cut.freeze))
+
+    def answer(self, call: Call) -> Answer:
+        """The answer to one passage, written ahead."""
+        course = self._course
+        crossing = crossing_of(call, key=key(call.name, call.seen))
+        if course.cut.state(call, None) is BoundaryState.LIVE:
+            course.journal.ahead(Played(crossing=crossing, boundary=BoundaryState.LIVE, answered_by=AnsweredBy.LIVE))
+            return Answer(live=True, close=self._closer(call, crossing))
+        recorded = self._frozen(call, crossing)
+        if recorded is not None and recorded.raw is UNSET and recorded.error is None:
+            course.diverge(crossing, Divergence.SIDE_UNKNOWN, f"recorded at {recorded.place}")
+        value = _passed(call) if recorded is None else fresh(recorded.raw)
+        error = raised_again(recorded.error) if recorded is not None and recorded.error else None
+        course.journal.ahead(
+            Played(
+                crossing=msgspec.structs.replace(crossing, raw=value), boundary=BoundaryState.FROZEN,
+                answered_by=AnsweredBy.RECORDED, exercised=False,
+            )
+        )  # fmt: skip
+        return Answer(value=value, error=error, close=self._closer(call, crossing))
+
+    def _frozen(self, call: Call, crossing: Crossing) -> Crossing | None:
+        """The recorded passage of a frozen hook, guard or router. In a prefix, code that was not there when it was recorded lets everything pass."""
+        if self._course.cut.in_prefix(call.seq):
+            return self._code.placed(call.seq, call.name, call.at)
+        recorded = self._code.answering(call.name, call.at, crossing.key)
+        if recorded is None:
+            self._course.diverge(crossing, Divergence.ARGS_MISMATCH, "frozen code met an input that was not recorded")
+        return recorded
+
+    def _closer(self, call: Call, crossing: Crossing) -> Callable[[Closing], None]:
+        def close(closing: Closing) -> None:
+            self._course.journal.closed(crossing, closing, self._course.error(closing.error, call.name))
+
+        return self._course.closing(call, close)
+
+
+def _passed(call: Call) -> Any:
+    return {"blocked": False, "reason": None} if call.kind is Kind.GUARD else call.seen

@@ -1,0 +1,60 @@
+"""One backend of one trial: each passage goes to the room that answers its kind."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NoReturn
+
+from twiceshy.envelope import CODE_KINDS, Kind
+from twiceshy.outcome import Divergence
+from twiceshy.replaying.ambient import Ambient
+from twiceshy.replaying.calls import Calls
+from twiceshy.replaying.code import CandidateCode
+from twiceshy.replaying.course import Course, RunDiverged, RunFaulted, Terms, crossing_of, raising
+from twiceshy.replaying.models import Models
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from twiceshy.boundary import Answer, Call
+    from twiceshy.envelope import Envelope
+    from twiceshy.journal import Journal
+    from twiceshy.pinned import VirtualClock
+    from twiceshy.transcript import Diverged
+
+
+class Replay:
+    """The backend of one trial. `on_end` never returns: the runner's ends the process at once, the default raises RunDiverged (RunFaulted at a fault of ours)."""
+
+    def __init__(
+        self, envelope: Envelope, terms: Terms, journal: Journal, *, clock: VirtualClock | None = None,
+        on_end: Callable[[Diverged | None], NoReturn] = raising,
+    ) -> None:  # fmt: skip
+        self._course = course = Course(envelope, terms, journal, clock, on_end)
+        self._calls = calls = Calls(course, envelope)
+        ambient = Ambient(course)
+        code = CandidateCode(course, envelope)
+        self._answering: dict[Kind, Callable[[Call], Answer]] = {
+            **dict.fromkeys(Kind, ambient.answer),
+            **dict.fromkeys(CODE_KINDS, code.answer),
+            Kind.MODEL: Models(course, envelope).answer,
+            Kind.TOOL: calls.answer,
+        }
+
+    def cross(self, call: Call) -> Answer:
+        """The answer to one passage, written ahead into the journal. A miss does not return, nor does anything that goes wrong in here.
+
+        An exception of ours in the candidate's hands is one that it may swallow, and the passage would never have been seen.
+        """
+        with self._course.turn:
+            try:
+                return self._answering[call.kind](call)
+            except (RunDiverged, RunFaulted):
+                raise
+            except BaseException as broken:  # noqa: BLE001 - whatever it is, no passage goes unseen
+                unkeyed = self._calls.unkeyed(call) if call.kind is Kind.TOOL else None
+                self._course.give_up(call, broken, unkeyed)
+
+    def dialled(self, call: Call) -> NoReturn:
+        """End the run: live code reaches for a system outside. Cut off from it, it would be judged by how it takes a failure that production never had."""
+        with self._course.turn:
+            self._course.diverge(crossing_of(call), Divergence.LIVE_UNCONTROLLED)

@@ -1,0 +1,75 @@
+"""Models in a replay: frozen outputs served by request, a live model that must be told the date (semantics.md §4)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import UNSET
+
+from twiceshy.boundary import Answer
+from twiceshy.frozenmodel import FrozenModels, NoOutput
+from twiceshy.identity import digest
+from twiceshy.matching import fresh
+from twiceshy.outcome import AnsweredBy, BoundaryState, Divergence
+from twiceshy.raising import raised_again
+from twiceshy.replaying.course import crossing_of
+from twiceshy.transcript import Played
+
+if TYPE_CHECKING:
+    from twiceshy.boundary import Call, Closing
+    from twiceshy.envelope import Crossing, Envelope
+    from twiceshy.replaying.course import Course
+
+
+class Models:
+    """Answers the model requests of one replay."""
+
+    def __init__(self, course: Course, envelope: Envelope) -> None:
+        self._course = course
+        self._models = FrozenModels(envelope.crossings)
+
+    def answer(self, call: Call) -> Answer:
+        """The answer to one request, written ahead."""
+        crossing = crossing_of(call, key=digest(call.seen))
+        if self._course.cut.state(call, None) is BoundaryState.LIVE:
+            return self._live(call, crossing)
+        found = self._models.serve(call.scope, call.name, call.seen)
+        if isinstance(found, NoOutput):
+            self._course.diverge(crossing, found.kind, found.detail)
+        recorded = found.crossing
+        self._course.pinned.passes(recorded)
+        served = msgspec.structs.replace(crossing, raw=recorded.raw)
+        self._course.journal.ahead(
+            Played(
+                crossing=served, boundary=BoundaryState.FROZEN, answered_by=AnsweredBy.RECORDED, matched=recorded.place,
+                stale=self._course.stale, drift=found.drift, exercised=False,
+            )
+        )  # fmt: skip
+        error = raised_again(recorded.error) if recorded.error else None
+        value = None if recorded.raw is UNSET else fresh(recorded.raw)
+
+        def close(closing: Closing) -> None:
+            self._course.journal.closed(crossing, closing, self._course.error(closing.error, call.name))
+
+        return Answer(value=value, error=error, close=self._course.closing(call, close))
+
+    def _live(self, call: Call, crossing: Crossing) -> Answer:
+        """The candidate's own model runs. Its output is shown like a tool's: where it is not the recorded one, the frozen ones after it are stale."""
+        course = self._course
+        self._require_clock(call, crossing)
+        course.journal.ahead(Played(crossing=crossing, boundary=BoundaryState.LIVE, answered_by=AnsweredBy.LIVE))
+        recorded = self._models.recorded(call.scope, call.name, call.seen)
+
+        def close(closing: Closing) -> None:
+            error = course.error(closing.error, call.name)
+            course.journal.closed(crossing, closing, error)
+            course.shown(recorded, closing, error)
+
+        return Answer(live=True, close=course.closing(call, close))
+
+    def _require_clock(self, call: Call, crossing: Crossing) -> None:
+        """A live model must be told the recorded date wherever the recorded one was."""
+        date = self._course.pinned.date_lacking(self._models.first_request(call.scope, call.name), call.seen)
+        if date is not None:
+            self._course.diverge(crossing, Divergence.CLOCK_NOT_IN_PROMPT, f"the recorded request says {date!r}")
