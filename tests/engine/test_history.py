@@ -99,3 +99,26 @@ def test_an_attempt_follows_an_error() -> None:
     attempts.answered(a_crossing(key="k", attempt=2))
     assert attempts.next("", "get_order", "k") == 1
     assert attempts.next("other", "get_order", "k") == 1
+
+
+def test_a_memory_put_is_a_write() -> None:
+    put = a_crossing(name="remember", kind=Kind.MEMORY, effect=Effect.WRITE)
+    assert effective(put, POLICY)
+    assert not effective(a_crossing(name="recall", kind=Kind.MEMORY, effect=Effect.READ), POLICY)
+
+
+def state_of(keys: list[str]) -> str:
+    history = History(POLICY)
+    for at, key in enumerate(keys):
+        history.begin("", at)
+        history.enter("", "cancel", key)
+    history.begin("", len(keys))
+    return history.state("get_order")
+
+
+histories = st.lists(st.sampled_from(["k1", "k2", "k3"]), max_size=5)
+
+
+@given(histories, histories)
+def test_every_history_is_a_state_of_its_own(left: list[str], right: list[str]) -> None:
+    assert (state_of(left) == state_of(right)) == (left == right)

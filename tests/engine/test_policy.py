@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from twiceshy import policy
 from twiceshy.envelope import Effect
 from twiceshy.errors import FormatError, InputError, PolicyError, UnknownTool
-from twiceshy.policy import ToolPolicy, ToolsPolicy
+from twiceshy.policy import ToolPolicy, ToolsPolicy, identified
 
 SCHEMA = {"properties": {"limit": {"default": 10}, "note": {}}}
 
@@ -128,3 +128,10 @@ def test_a_tool_that_is_no_more_may_stay_listed(tmp_path: Path) -> None:
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such file"):
         policy.load(tmp_path / "none.yaml")
+
+
+@pytest.mark.parametrize("spelt", ["2026-06-02T10:00:00", "2026-07-32T10:00:00+00:00", "Thursday", 5, None])
+def test_what_names_no_instant_stays_what_it_is(spelt: object) -> None:
+    """A time without a zone is not the same in every process."""
+    tool = ToolPolicy(instants=("at",))
+    assert identified(tool, {"at": spelt}) == {"at": spelt}
