@@ -8,13 +8,14 @@ from prefect import flow
 
 from flows import times
 from flows.checkout import Checkout
-from flows.proposing import catalogued, propose
+from flows.proposing import catalogued
 from flows.redacting import leaks, redacted
 from flows.request import Request
 from flows.telling import account_of, leave
 from flows.timing import timed
 from tasks import prefect_tasks as steps
 from tasks.admit.accounts import quarantined
+from tasks.admit.proposing import propose
 from tasks.admit.schema import Admissions
 from tasks.attribute.schema import Attributions
 from tasks.detect.schema import Findings
@@ -57,7 +58,7 @@ def refresh(
         draft = _normalized(place, asked, head, pulled, safe)
         admitted, signatures = _admitted(place, draft, safe)
         generation = draft.commit(place.corpus)
-        propose(place.proposed, admitted.proposals)
+        propose(admitted.proposals, place.proposed)
     account = account_of(draft, admitted, signatures, generation)
     leave(account)
     return account
