@@ -121,7 +121,13 @@ class Standing:
             "diverged": f"{cases} could not be judged",
         }
         told |= {"nothing_judged": "Nothing was judged", "passed": f"All clear: {cases} passed"}
-        return told[self.verdict]
+        total = sum(self.counts.values())
+        return f"{count} of {total} cases passed" if self.verdict == "passed" and count < total else told[self.verdict]
+
+    @property
+    def compared(self) -> bool:
+        """Whether there is a champion to compare with."""
+        return any(run["champion_digest"] for run in self.runs)
 
 
 def slug(name: str) -> str:
@@ -149,11 +155,20 @@ def entries(queries: Queries, publication: Publication, *, runs: Sequence[str]) 
     judged = queries.rows("results", runs=list(runs))
     history = _history(queries, publication)
     signatures = queries.rows("signatures")
-    by_signature = {result["signature"]: result for result in judged if result["signature"]}
-    made = [_of_signature(row, by_signature.get(row["signature"]), history) for row in signatures]
-    known = {row["signature"] for row in signatures}
-    made += [_of_case(result, history) for result in judged if result["signature"] not in known]
+    owned = {row["signature"]: _result_of(row, judged) for row in signatures}
+    taken = {id(result) for result in owned.values()}
+    made = [_of_signature(row, owned[row["signature"]], history) for row in signatures]
+    made += [_of_case(result, history) for result in judged if id(result) not in taken]
     return sorted(made, key=_attention)
+
+
+def _result_of(signature: Row, judged: Sequence[Row]) -> Row | None:
+    """The result of a signature's case. A case that was written by hand knows the slug of its signature, not its id."""
+    for name, theirs in (("signature", "signature"), ("case_id", "case_id"), ("slug", "slug")):
+        found = [result for result in judged if result[theirs] and result[theirs] == signature[name]]
+        if found:
+            return found[0]
+    return None
 
 
 def _attention(entry: Entry) -> tuple[bool, int, int, int, str]:

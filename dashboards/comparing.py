@@ -21,6 +21,7 @@ SHOWN_CHARS = 4096
 _CONTEXT = 60
 _PREVIEW = 110
 _HAS_MIDDLEWARE = ("tool", "retrieval", "memory", "user", "human")
+_AMBIENT = ("clock", "random", "flag")
 _Runs = Literal["recorded", "replayed"]
 
 
@@ -81,7 +82,13 @@ class StepView:
     @property
     def remarkable(self) -> bool:
         """Whether a reader has to see it."""
-        return self.row["status"] != "same" or self.row["diverged"] or bool(self.row["violated"])
+        return self.differs or self.row["diverged"] or bool(self.row["violated"])
+
+    @property
+    def differs(self) -> bool:
+        """Whether the runs differ here. A clock or a draw that only one of them noted is none: most sources do not record them."""
+        alone = self.row["status"] in ("only_recorded", "only_replayed")
+        return self.row["status"] != "same" and not (alone and self.row["kind"] in _AMBIENT)
 
     @property
     def consequence(self) -> bool:
@@ -112,7 +119,7 @@ def compare(rows: Sequence[Mapping[str, Any]], *, prefix: str = "") -> Compariso
     return Comparison(
         steps=steps,
         stretches=list(_stretches(steps)),
-        first=next((step for step in steps if step.row["status"] != "same"), None),
+        first=next((step for step in steps if step.differs), None),
         diverged=next((step for step in steps if step.row["diverged"]), None),
         violated=[step for step in steps if step.row["violated"]],
     )
@@ -166,7 +173,7 @@ def _preview(row: Mapping[str, Any], run: _Runs) -> str:
 def _leaf_diffs(diffs: Iterable[Mapping[str, Any]]) -> Iterable[LeafDiff]:
     sides: dict[tuple[str, str | None, str | None], list[str]] = defaultdict(list)
     for diff in diffs:
-        recorded, replayed = (_leaf_text(diff.get(run, UNSET)) for run in ("recorded", "replayed"))
+        recorded, replayed = (_leaf_text(diff, run) for run in ("recorded", "replayed"))
         sides[diff["path"], recorded, replayed].append(diff["side"])
     for (path, recorded, replayed), found in sides.items():
         yield LeafDiff(tuple(found), path, *_leaves(recorded, replayed))
@@ -180,8 +187,11 @@ def _leaves(recorded: str | None, replayed: str | None) -> tuple[Leaf | None, Le
     return _parted(recorded, head, tail), _parted(replayed, head, tail)
 
 
-def _leaf_text(value: Any) -> str | None:
-    return None if value is UNSET else json.dumps(value, ensure_ascii=False)
+def _leaf_text(diff: Mapping[str, Any], run: _Runs) -> str | None:
+    """None where the leaf is not there; an error or a guard that is null is not there either."""
+    value = diff.get(run, UNSET)
+    nothing = value is UNSET or (value is None and diff["side"] in ("error", "blocked_by"))
+    return None if nothing else json.dumps(value, ensure_ascii=False)
 
 
 def _whole(text: str | None) -> Leaf | None:

@@ -7,6 +7,9 @@ from typing import Any, NamedTuple
 from dashboards.catalog import HAPPY
 from dashboards.wording import CELLS
 
+_COLUMNS, _LETTERS = 8, 80
+"""Codes, and letters in them, that still make a readable table; with more, each tool lists its own."""
+
 _GAPS = 3
 """Argument buckets named in a hint; the rest are counted."""
 
@@ -18,10 +21,21 @@ class Grid(NamedTuple):
     codes: list[str]
     rows: list[tuple[str, list[dict[str, Any] | None]]]
 
+    @property
+    def wide(self) -> bool:
+        """Whether a column a code would be mostly empty columns."""
+        return len(self.codes) > _COLUMNS or sum(map(len, self.codes)) > _LETTERS
+
+    @property
+    def seen(self) -> bool:
+        """Whether production or the catalog came to any of its cells."""
+        return any(cell and cell["state"] != "not_seen" for _, cells in self.rows for cell in cells)
+
 
 def grids(cells: Sequence[Mapping[str, Any]]) -> list[Grid]:
-    """A grid for each workflow. cells: the rows of `coverage.sql`, in its order; the happy path is the first column."""
-    return [_grid(workflow, list(found)) for workflow, found in groupby(cells, key=lambda cell: cell["workflow"])]
+    """A grid for each workflow. cells: the rows of `coverage.sql`, in its order; the happy path is the first column. Workflows that nobody came to are last."""
+    made = [_grid(workflow, list(found)) for workflow, found in groupby(cells, key=lambda cell: cell["workflow"])]
+    return sorted(made, key=lambda grid: not grid.seen)
 
 
 def _grid(workflow: str, cells: Sequence[Mapping[str, Any]]) -> Grid:

@@ -9,4 +9,4 @@ select replays.*, violated.violated
 from replays
 left join violated using (replay_id)
 where run_id in (select unnest($runs)) and case_id in (select unnest($cases))
-order by case_id, broken_by is not null, broken_by, mode, live, after, trial
+order by case_id, broken_by is not null, broken_by, mode <> 'full', mode, live, after, trial

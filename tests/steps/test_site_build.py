@@ -186,6 +186,21 @@ def test_signature_without_case_says_so(site: Path) -> None:
     assert "no case is in the catalog" in Page(case_page(site, "slots-timeout@tool")).text
 
 
+def test_many_codes_and_unseen_workflows_stay_readable(tmp_path: Path) -> None:
+    empty = {"runs": 0, "cases": 0, "positives": 0, "breaks_applied": 0, "breaks_killed": 0, "state": "not_seen"}
+    many = [
+        {"workflow": "airline", "tool": tool, "error_code": f"{tool}:{code}", "bucket": "typical", **empty, "runs": code, "state": "gap" if code else "not_seen"}
+        for tool in ("book", "cancel")
+        for code in range(6)
+    ]  # fmt: skip
+    unseen = {"workflow": "aardvark", "tool": "dig", "error_code": "ok", "bucket": "typical", **empty}
+    published(tmp_path / "p", coverage=[*many, unseen])
+    build(tmp_path / "p", tmp_path / "site")
+    text = (tmp_path / "site" / "index.html").read_text(encoding="utf-8")
+    assert "<small>cancel:3</small>" in text
+    assert text.index("<caption>airline") < text.index("1 workflow that neither") < text.index("<caption>aardvark")
+
+
 @pytest.fixture(scope="module")
 def renamed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Rows]:
     """A site in which one signature has a former name and another one escaped."""

@@ -154,3 +154,21 @@ def test_hidden_characters_are_shown(text: str, shown: str) -> None:
 def test_markup_of_ours_stays() -> None:
     assert visible(Markup("<b>\u202e</b>")) == "<b>\u202e</b>"
     assert visible(3) == 3
+
+
+def test_clock_noted_by_one_run_is_no_difference() -> None:
+    rows = [
+        a_step(0, kind="clock", status="only_replayed", recorded_place=None),
+        a_step(1),
+        a_step(2, status="changed", diffs='[{"path":"p","recorded":1,"replayed":2,"side":"seen"}]'),
+    ]
+    found = compare(rows)
+    assert found.first is found.steps[2]
+    assert folds(found) == [("beginning", 2), (None, 1)]
+
+
+def test_no_error_is_not_there() -> None:
+    diffs = '[{"path":"class","recorded":null,"replayed":"KeyError","side":"error"}]'
+    (diff,) = compare([a_step(status="changed", diffs=diffs)]).steps[0].diffs
+    assert diff.recorded is None
+    assert diff.replayed is not None
