@@ -12,12 +12,15 @@ READY := .venv/.ready
 # The folders that mypy, deptry and the length check read; a room that is not built yet is left out.
 CODE := $(wildcard src tasks flows dashboards examples benchmarks)
 
-.PHONY: help setup lint test check bench lock
+.PHONY: help setup demo lint test check bench lock
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(READY) ## make .venv from the hash-pinned requirements
+
+demo: $(READY) ## fourteen days of samples to a corpus, fourteen replayed nights and a site
+	$(BIN)/python -m flows.demo
 
 lint: $(READY) ## everything in the check that runs no test: style, lengths, layers, dependencies, types
 	$(BIN)/ruff check .

@@ -1,6 +1,7 @@
 """What a flow works with, made once at its start: settings, stores, keys and rules. Nothing below a flow reads the environment."""
 
 import os
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,9 +14,11 @@ from tasks import workflows
 from tasks.sign import ledger, overrides
 from tasks.sign.ledger import Ledger
 from tasks.sign.overrides import Overrides
-from tasks.store import Corpus, Limits, Published, Shelf
+from tasks.store import Corpus, Limits, Published, Shelf, Snapshot
 from tasks.workflows import Workflow
-from twiceshy import configuration, redaction
+from twiceshy import champion, configuration, judging, redaction
+from twiceshy.casefile import LoadedCase
+from twiceshy.champion import Champion
 from twiceshy.configuration import Configuration
 from twiceshy.errors import InputError, nearest
 from twiceshy.invariants import Invariants
@@ -114,6 +117,29 @@ class Checkout:
         """What people decided about signatures."""
         file = self.config.path("signatures") / "overrides.yaml"
         return overrides.load(file) if file.exists() else Overrides()
+
+    @cached_property
+    def cases(self) -> dict[str, list[LoadedCase]]:
+        """Workflow -> its cases in the catalog, by id. Raises InputError for one that cannot be used."""
+        root = self.config.path("cases")
+        found: dict[str, list[LoadedCase]] = defaultdict(list)
+        for loaded in sorted(judging.load_cases(root) if root.is_dir() else [], key=lambda case: case.case.id):
+            found[loaded.case.workflow].append(loaded)
+        return dict(found)
+
+    def champions(self) -> dict[str, Champion]:
+        """Workflow -> its pinned results, where somebody has pinned any."""
+        found = [champion.load(file) for file in sorted(self.config.path("champion").glob("*.json"))]
+        return {held.workflow: held for held in found}
+
+    def generation(self) -> Snapshot:
+        """The newest generation. Raises InputError where there is none yet."""
+        head = self.corpus.head()
+        if head is None:
+            raise InputError(
+                f"{self.corpus.root}: no generation of a corpus is here yet. Run `twiceshy refresh` first."
+            )
+        return head
 
     def is_sample(self, path: Path) -> bool:
         """Whether a file or folder is one of the committed samples."""

@@ -59,6 +59,72 @@ def refresh(
         typer.echo(line)
 
 
+@app.command("nightly")
+def nightly(
+    night: Annotated[
+        str | None, typer.Option(help="The newest night that is judged, by its date.", show_default="today")
+    ] = None,
+    nights: Annotated[int, typer.Option(min=1, max=90, help="So many nights that end with it, as of each.")] = 1,
+    candidate: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--candidate",
+            "-c",
+            help="A candidate of twiceshy.toml that is called like its workflow, or workflow=package.module:factory; repeatable.",
+            show_default="all of twiceshy.toml",
+        ),
+    ] = None,
+    deployments: Annotated[
+        Path | None,
+        typer.Option(
+            help="A file that says which version was in production on which day; those are judged in place of candidates.",
+            show_default=False,
+        ),
+    ] = None,
+    trials: Annotated[int | None, typer.Option(min=1, help="Trials a case and judging mode.", show_default="2")] = None,
+) -> None:
+    """Replay the whole catalog, sealed: every case, judging mode and trial; compare with the champion, publish, and build the site.
+
+    Ends with 0 whatever it finds: what it found is its verdict, the first line. The gate is what fails a build.
+
+    For example:
+
+      twiceshy nightly
+
+      twiceshy nightly --night 2026-11-22 --nights 14 --deployments data/samples/deployments.yaml
+    """
+    asked: dict[str, Any] = {
+        "night": night, "nights": nights, "candidates": candidate or None, "deployments": str(deployments) if deployments else None, "trials": trials,
+    }  # fmt: skip
+    from flows.running import run_nightly
+
+    for line in run_nightly(asked):
+        typer.echo(line)
+
+
+site_app = typer.Typer(
+    help="The site: the latest published run as static pages.", no_args_is_help=True, rich_markup_mode=None
+)
+app.add_typer(site_app, name="site")
+
+
+@site_app.command("build")
+def build(
+    to: Annotated[
+        Path | None, typer.Option(help="Where to write it; what was there is replaced.", show_default="site/")
+    ] = None,
+) -> None:
+    """Build the pages of the latest published run. They open from the file system and ask nothing of any server.
+
+    For example:
+
+      twiceshy site build --to public/
+    """
+    from flows.running import run_site
+
+    typer.echo(run_site(to))
+
+
 @app.command("retain")
 def retain(
     as_of: Annotated[

@@ -1,11 +1,15 @@
 """What the verbs print: plain aligned tables on stdout, progress on stderr. Light: it imports nothing of the pipeline."""
 
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TextIO
 
 LONGEST = 70
 """Characters of a cell; ids and slugs fit, a text is cut."""
+
+OFTEN, TENTH = 3, 10
+"""Up to three of a step have a line each."""
 
 
 def lines(rows: Sequence[Mapping[str, object]]) -> list[str]:
@@ -20,18 +24,24 @@ def lines(rows: Sequence[Mapping[str, object]]) -> list[str]:
 
 
 class Steps:
-    """Progress of a run: the step under way on a terminal, a line for each step done elsewhere."""
+    """Progress of a run: the step under way on a terminal, a line for each step done elsewhere; of a step that comes often, every tenth."""
 
     def __init__(self, run: str, *, to: TextIO | None = None) -> None:
         self._run = run
         self._to = to or sys.stderr
+        self._done: Counter[str] = Counter()
 
     def __call__(self, step: str, seconds: float | None) -> None:
         """A step begins (None) or has ended."""
         if seconds is None:
             self._tell(f"{self._run}: {step} ...", end="" if self._to.isatty() else None)
-        else:
+            return
+        self._done[step] += 1
+        count = self._done[step]
+        if count <= OFTEN:
             self._tell(f"{self._run}: {step} {seconds:.1f} s", end="\n")
+        elif count % TENTH == 0:
+            self._tell(f"{self._run}: {count} x {step}", end="\n")
 
     def say(self, what: str) -> None:
         """Something that is no step."""

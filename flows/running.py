@@ -27,6 +27,35 @@ def run_refresh(asked: Mapping[str, Any], root: str = ".") -> Iterator[str]:
     yield from accounted(account, Checkout.at(root).proposed)
 
 
+def run_nightly(asked: Mapping[str, Any], root: str = ".") -> Iterator[str]:
+    """What a nightly found."""
+    settle()
+    from flows.checkout import Checkout
+    from flows.turns import turns_of
+
+    place = Checkout.at(root)
+    place.generation()
+    turns_of(place, asked, today=datetime.now(UTC).date())
+    steps = _begun("nightly")
+    from flows.catalog import catalog
+    from tasks.prefect_tasks import heard_by
+
+    with heard_by(steps):
+        account = catalog(**asked, root=root)
+    yield from judged(account)
+
+
+def run_site(to: Path | None, root: str = ".") -> str:
+    """The path of the index."""
+    from dashboards.build import build
+    from flows.checkout import Checkout
+
+    place = Checkout.at(root)
+    out = to or place.config.path("site")
+    build(place.published.root, out)
+    return str(out / "index.html")
+
+
 def run_retention(asked: Mapping[str, Any], root: str = ".") -> Iterator[str]:
     """What a sweep removed."""
     settle()
@@ -44,14 +73,30 @@ def run_retention(asked: Mapping[str, Any], root: str = ".") -> Iterator[str]:
 def accounted(account: Mapping[str, Any], proposed: Path) -> Iterator[str]:
     """What came in and what became of it, why traces were not taken, errors of tools, signatures, proposals, and the corpus id."""
     for held in account["accounts"]:
-        source, traces, *rest = held.items()
-        yield f"{source[1]}: {traces[1]} in = " + " + ".join(f"{count} {name}" for name, count in rest)
+        yield balance(held)
     for title, name in (("not taken", "refusals"), ("errors of tools", "tool_errors"), ("signatures", "signatures")):
         if account[name]:
             yield from ("", f"{title}:", *(f"  {line}" for line in lines(account[name])))
     yield ""
     yield f"{len(account['proposed'])} cases proposed in {proposed}"
     yield f"corpus {account['corpus_id']}, generation {account['generation']}"
+
+
+def balance(held: Mapping[str, Any]) -> str:
+    """The account of one source in one line."""
+    source, traces, *rest = held.items()
+    return f"{source[1]}: {traces[1]} in = " + " + ".join(f"{count} {name}" for name, count in rest)
+
+
+def judged(account: Mapping[str, Any]) -> Iterator[str]:
+    """The verdict, every run, the outcomes of the newest night, signatures, corpus id and the path of the site."""
+    yield f"verdict of the newest night: {account['verdict']}"
+    for title, name in (("runs", "runs"), ("newest night", "outcomes"), ("signatures", "signatures")):
+        if account[name]:
+            yield from ("", f"{title}:", *(f"  {line}" for line in lines(account[name])))
+    yield ""
+    yield f"corpus {account['corpus_id']}, publication {account['publication']}"
+    yield f"site {account['site']}"
 
 
 def _begun(run: str) -> Steps:

@@ -1,11 +1,14 @@
-"""What a refresh did, in numbers and names that a person reads: returned to the caller, and left as artifacts."""
+"""What a run did, in numbers and names that a person reads: returned to the caller, and left as artifacts."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flows import artifacts
+from flows.publishing import Published
 from tasks.admit.accounts import accounts, refusals, tool_errors
 from tasks.draft import Draft
 from tasks.prefect_tasks import Admitted
+from tasks.publish import summary
 from tasks.store import Snapshot
 
 if TYPE_CHECKING:
@@ -40,3 +43,33 @@ def leave(account: dict[str, Any]) -> None:
     artifacts.table("corpus-tool-errors", account["tool_errors"], about="Errors that tools answered with.")
     artifacts.table("corpus-signatures", account["signatures"], about="Failure signatures of the corpus.")
     artifacts.table("corpus-proposed", account["proposed"], about="Cases that wait for a person.")
+
+
+def nightly_of(made: Published, generation: Snapshot, index: Path) -> dict[str, Any]:
+    """Plain values: verdict of the newest night, runs, outcomes, signatures, corpus id, publication, path of the site."""
+    runs, results, current = made.tables["runs"], made.tables["results"], made.shown.current
+    return {
+        "verdict": summary.verdict(runs, current),
+        "runs": summary.nights(runs),
+        "outcomes": summary.outcomes(results, current),
+        "signatures": summary.signatures(made.tables["signatures"], results, current),
+        "corpus_id": generation.id,
+        "publication": made.publication.run_id,
+        "site": str(index),
+    }
+
+
+def leave_nightly(account: dict[str, Any]) -> None:
+    """The artifacts of a nightly."""
+    artifacts.text(
+        "catalog-verdict",
+        f"# {account['verdict']}\n\nPublication {account['publication']}, corpus {account['corpus_id']}.",
+    )
+    artifacts.table("catalog-runs", account["runs"], about="One run a workflow and night, the newest first.")
+    artifacts.table(
+        "catalog-outcomes", account["outcomes"], about="Cases of the newest night, what did not pass first."
+    )
+    artifacts.table(
+        "catalog-signatures", account["signatures"], about="Failure signatures and what their cases came to."
+    )
+    artifacts.link("catalog-site", Path(account["site"]).as_uri(), label="The site")

@@ -6,14 +6,16 @@ server is asked for. Nothing is cached and no result is kept: results are frames
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from typing import Any, Generic, ParamSpec, Protocol, TypeVar
 
 from prefect import Task
 from prefect.cache_policies import NO_CACHE
 from prefect.concurrency.sync import concurrency
 from prefect.context import FlowRunContext
+from prefect.settings import get_current_settings
 
 from tasks.admit import step as admitting
 from tasks.admit.step import Admitted
@@ -23,12 +25,18 @@ from tasks.attribute.step import Tables as AttributeTables
 from tasks.detect import step as detecting
 from tasks.normalize import step as normalizing
 from tasks.normalize.step import unredacted
+from tasks.publish import step as publishing
+from tasks.publish.step import Corpus as Measurable
+from tasks.publish.step import Measured
+from tasks.publish.step import Terms as MeasureTerms
 from tasks.pull import step as pulling
 from tasks.pull.step import Known, Pulled
 from tasks.pull.step import Terms as PullTerms
 from tasks.redact import step as redacting
 from tasks.redact.step import Options as RedactOptions
 from tasks.redact.step import Redacted
+from tasks.replay import step as replaying
+from tasks.replay.step import Occasion, Replayed
 from tasks.retain import step as retaining
 from tasks.retain.step import Retention
 from tasks.sign import step as signing
@@ -45,18 +53,24 @@ __all__ = [
     "Admitted",
     "AttributeTables",
     "Known",
+    "Measurable",
+    "MeasureTerms",
+    "Measured",
+    "Occasion",
     "PullTerms",
     "Pulled",
     "RedactOptions",
     "Redacted",
+    "Replayed",
     "Retention",
     "Standing",
     "StepTask",
     "heard_by",
+    "together",
     "unredacted",
 ]
 
-LIMITS: Mapping[str, int] = {"twiceshy-replay": 1}
+LIMITS: Mapping[str, int] = {"twiceshy-replay": 2}
 """Global concurrency limits by name: how many task runs may hold one at a time. `twiceshy deploy` makes them on a server; a missing one is refused."""
 
 
@@ -79,6 +93,13 @@ def heard_by(listener: Listener) -> Iterator[None]:
         yield
     finally:
         _LISTENERS.reset(token)
+
+
+def together(calls: Sequence[Callable[[], R]], *, at_once: int) -> list[R]:
+    """What the calls give, in their order; so many run at a time, each in a thread of its own that knows the flow run. For steps that wait for processes."""
+    with ThreadPoolExecutor(max(1, at_once)) as pool:
+        running = [pool.submit(copy_context().run, call) for call in calls]
+        return [one.result() for one in running]
 
 
 class StepTask(Task[P, R], Generic[P, R]):
@@ -125,8 +146,10 @@ class StepTask(Task[P, R], Generic[P, R]):
             listener(self.name, time.monotonic() - start)
 
     def _slot(self) -> AbstractContextManager[Any]:
-        """Strict: a limit that does not exist would else be no limit, silently."""
-        return nullcontext() if self.limit is None else concurrency(self.limit, strict=True)
+        """Strict: a limit that does not exist would else be no limit, silently. The embedded server has one client, which limits itself."""
+        if self.limit is None or get_current_settings().api.url is None:
+            return nullcontext()
+        return concurrency(self.limit, strict=True)
 
 
 # fmt: off
@@ -138,10 +161,14 @@ stratify  = StepTask(stratifying.stratify,  timeout=600,  tags=["sql"])
 sign      = StepTask(signing.sign,          timeout=1800, tags=["cpu"])
 attribute = StepTask(attributing.attribute, timeout=1800, tags=["cpu"])
 admit     = StepTask(admitting.admit,       timeout=3600, tags=["cpu"])
+replay    = StepTask(replaying.replay,      timeout=7200, tags=["replay"], limit="twiceshy-replay")
+measure   = StepTask(publishing.measure,    timeout=1800, tags=["sql"])
+publish   = StepTask(publishing.publish,    timeout=600,  tags=["io"])
 retain    = StepTask(retaining.retain,      timeout=600,  tags=["io"], waits=[10, 60])
 # fmt: on
 
 TABLE: Mapping[str, StepTask[Any, Any]] = {
-    task.name: task for task in (pull, redact, normalize, detect, stratify, sign, attribute, admit, retain)
+    task.name: task
+    for task in (pull, redact, normalize, detect, stratify, sign, attribute, admit, replay, measure, publish, retain)
 }
 """Step name -> its task, in the order in which a trace meets them."""

@@ -1,5 +1,7 @@
 """One shard of replays as a process of its own: `python -m twiceshy.shards` reads one request on stdin and writes a line of JSON a trial.
 
+Asked for several times, everything is replayed anew each time, in the same session: the start of a process and its seal cost some fifty trials.
+
 The pipeline runs it with the engine's interpreter and can kill it; the candidate is sealed one process further down. No table library is loaded here.
 """
 
@@ -42,6 +44,7 @@ class ShardRequest(Record, frozen=True, kw_only=True):
     """What to replay. Paths are absolute. judges: none means each case's own. changed: the layers that differ from the champion's.
 
     env is what the candidate's environment is made from, scrubbed once more; keys are redaction keys in hex by id.
+    times: how often everything is replayed; breaks are tried the last time only.
     """
 
     factory: str
@@ -55,6 +58,7 @@ class ShardRequest(Record, frozen=True, kw_only=True):
     judges: list[Judge] = []
     trials: int = 2
     breaks: bool = False
+    times: int = 1
     workers: int = 1
     limits: Limits = Limits()
     keys: dict[str, str] = {}
@@ -105,6 +109,10 @@ class ResultLine(Record, frozen=True, kw_only=True, tag="result"):
     result: Result
 
 
+class AgainLine(Record, frozen=True, kw_only=True, tag="again"):
+    """Between two times: from here on everything is replayed anew."""
+
+
 class FaultLine(Record, frozen=True, kw_only=True, tag="fault"):
     """Last, in place of all else: why the shard could not run. exit_code as the command line's."""
 
@@ -112,7 +120,7 @@ class FaultLine(Record, frozen=True, kw_only=True, tag="fault"):
     exit_code: int
 
 
-Line = ReadyLine | TrialLine | ResultLine | FaultLine
+Line = ReadyLine | TrialLine | ResultLine | AgainLine | FaultLine
 
 
 def lines_of(content: bytes) -> Iterator[Line]:
@@ -159,11 +167,14 @@ def _run(request: ShardRequest, write: Callable[[Line], None]) -> None:
         )
         docket = judging.graders(cases, rules, terms)
         against = judging.candidacy(ready.versions, request.champion)
-        for grader, judged in zip(docket, judging.judge_cases(pool, docket, rules, terms, against), strict=True):
-            _write_case(grader, judged, write)
-            if request.breaks and grader.loaded.case.breaks:
-                with pool.lent() as session:
-                    _write_breaks(grader, judging.break_case(session, grader, rules, terms), write)
+        for last in [False] * (request.times - 1) + [True]:
+            for grader, judged in zip(docket, judging.judge_cases(pool, docket, rules, terms, against), strict=True):
+                _write_case(grader, judged, write)
+                if last and request.breaks and grader.loaded.case.breaks:
+                    with pool.lent() as session:
+                        _write_breaks(grader, judging.break_case(session, grader, rules, terms), write)
+            if not last:
+                write(AgainLine())
 
 
 def _write_case(grader: CaseGrader, judged: Judged, write: Callable[[Line], None]) -> None:

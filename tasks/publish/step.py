@@ -69,15 +69,15 @@ class Terms(NamedTuple):
 
 def measure(
     corpus: Corpus, replays: pl.DataFrame, judgings: Sequence[Judging], *, catalog: Iterable[Case], terms: Terms,
-    last: pl.DataFrame | None = None,
+    last: pl.DataFrame | None = None, current: Sequence[str] | None = None,
 ) -> Measured:  # fmt: skip
     """Runs, results, coverage, divergence, what differs from the champion, and the quality of the generation.
 
-    replays: rows of `Replays` of all nights that are shown; the runs of the newest night of each workflow are current.
-    last: `Quality` of the last publication, None before the first.
+    replays: rows of `Replays` of all nights that are shown. current: the run ids that count as now; by default those of the newest night of each workflow
+    that is judged here. last: `Quality` of the last publication, None before the first.
     """
     held = list(catalog)
-    current = [judging.run_id for judging in newest(judgings)]
+    current = [judging.run_id for judging in newest(judgings)] if current is None else list(current)
     tables: dict[type[Table], pl.DataFrame] = {
         model: pl.DataFrame(rows, schema=model.dtypes())
         for model, rows in judged_rows(judgings, replays, {case.id: case.tool for case in held}).items()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from twiceshy.errors import ConfigurationError, InfrastructureError, InputError
-from twiceshy.shards import FaultLine, ReadyLine, ResultLine, ShardRequest, TrialLine, lines_of
+from twiceshy.shards import AgainLine, FaultLine, Line, ReadyLine, ResultLine, ShardRequest, TrialLine, lines_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,8 +43,8 @@ class Ran:
     lost: str | None = None
 
 
-def run(request: ShardRequest, *, timeout_s: float) -> Ran:
-    """Run one shard to its end. The process is killed at its time limit, and everything in the candidate's namespaces with it; what it had told stands.
+def run(request: ShardRequest, *, timeout_s: float) -> list[Ran]:
+    """Run one shard to its end: what it wrote each time that was asked for. The process is killed at its time limit, and everything in the candidate's namespaces with it; what it had told stands.
 
     Raises ConfigurationError or InputError for what the request names wrongly, InfrastructureError for a machine that cannot run it, ShardLost for an engine
     that ended before it said who the candidate is.
@@ -71,7 +71,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
-def _whole(request: ShardRequest, out: bytes, *, code: int | None, told: bytes) -> Ran:
+def _whole(request: ShardRequest, out: bytes, *, code: int | None, told: bytes) -> list[Ran]:
     """What was told in whole lines: a kill may cut the last one."""
     lines = list(lines_of(out[: out.rfind(b"\n") + 1]))
     fault = next((line for line in lines if isinstance(line, FaultLine)), None)
@@ -79,13 +79,26 @@ def _whole(request: ShardRequest, out: bytes, *, code: int | None, told: bytes) 
         raise _fault(fault) if fault else ShardLost.after(request.factory, code=code, told=told)
     if fault is not None and fault.exit_code == InputError.exit_code:
         raise _fault(fault)
+    why = fault.message if fault else str(ShardLost.after(request.factory, code=code, told=told))
+    return [_ran(request, lines[0], part, why) for part in _times(request, lines)]
+
+
+def _times(request: ShardRequest, lines: Sequence[Line]) -> list[list[Line]]:
+    """The lines of each time; none for one that it did not come to."""
+    parts: list[list[Line]] = [[]]
+    for line in lines:
+        if isinstance(line, AgainLine):
+            parts.append([])
+        else:
+            parts[-1].append(line)
+    return parts + [[] for _ in range(request.times - len(parts))]
+
+
+def _ran(request: ShardRequest, ready: ReadyLine, lines: Sequence[Line], why: str) -> Ran:
     results = [line for line in lines if isinstance(line, ResultLine)]
     judged = {line.result.case.id for line in results}
-    lost = None
-    if len(judged) < len(request.cases):
-        lost = fault.message if fault else str(ShardLost.after(request.factory, code=code, told=told))
     trials = [line for line in lines if isinstance(line, TrialLine) and line.case_id in judged]
-    return Ran(ready=lines[0], trials=trials, results=results, lost=lost)
+    return Ran(ready=ready, trials=trials, results=results, lost=why if len(judged) < len(request.cases) else None)
 
 
 def _fault(line: FaultLine) -> InputError | InfrastructureError:

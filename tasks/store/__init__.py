@@ -5,7 +5,7 @@ Everything is written under another name and moved into place whole, so a reader
 
 from tasks.store.corpus import Corpus, Swept
 from tasks.store.database import Limits, connect
-from tasks.store.durable import parquet
+from tasks.store.durable import parquet, write_whole
 from tasks.store.errors import ChangedMeanwhile, ForeignFrame, NoHardLinks, Unkept, UnknownGeneration
 from tasks.store.generation import WHOLE, Change, Contract, Snapshot, Store, append, replace
 from tasks.store.growing import Grown, Growth
@@ -39,4 +39,5 @@ __all__ = [
     "connect",
     "parquet",
     "replace",
+    "write_whole",
 ]

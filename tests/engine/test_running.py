@@ -91,8 +91,8 @@ def threads(boundary, find, book):
 threads = candidate(threads)
 
 def leaves_traces(boundary, find, book):
-    seen = sorted(os.listdir("/tmp"))
-    open("/tmp/mine", "w").write("x")
+    seen = sorted(os.listdir(os.environ["TMPDIR"]))
+    open(os.environ["TMPDIR"] + "/mine", "w").write("x")
     subprocess.Popen([sys.executable, "-c", "import time; time.sleep(100)"])
     return seen
 

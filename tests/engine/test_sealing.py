@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -89,6 +90,31 @@ def test_sources_below_tmp_stay_readable(tmp_path: Path) -> None:
     assert said["found"] == [str(candidate / "source.py")]
 
 
+def reach_out(held: sealing.Seal, targets: sealing.Targets, folder: str) -> dict[str, object]:
+    said: dict[str, object] = {}
+    for name in ("fifo", "new"):
+        try:
+            os.close(os.open(f"{folder}/{name}", os.O_WRONLY | os.O_NONBLOCK | (os.O_CREAT if name == "new" else 0)))
+            said[name] = "opened"
+        except OSError as error:
+            said[name] = error.errno
+    with tempfile.NamedTemporaryFile() as file:
+        said["temporary"] = any(file.name.startswith(f"{place}/") for place in held.scratch)
+    return said
+
+
+def test_fifo_of_a_shown_folder_below_tmp_stays_shut(tmp_path: Path) -> None:
+    candidate = tmp_path / "candidate"
+    candidate.mkdir()
+    os.mkfifo(candidate / "fifo")
+    reader = os.open(candidate / "fifo", os.O_RDONLY | os.O_NONBLOCK)
+    said = inside(reach_out, str(candidate), readable=[str(candidate)])
+    os.close(reader)
+    assert said["fifo"] in (13, 30)
+    assert said["new"] in (13, 30)
+    assert said["temporary"] is True
+
+
 IMPORTS = """
 import sys
 from twiceshy.sealing import seal
@@ -128,14 +154,16 @@ def sweep_up(held: sealing.Seal, targets: sealing.Targets, shown: str) -> dict[s
         "before": len(before),
         "after": [entry.name for entry in Path("/proc").iterdir() if entry.name.isdigit()],
         "left": left,
+        "shown": Path(shown).exists(),
     }
 
 
 def test_sweep_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "shown.txt").write_text("stays")
-    said = inside(sweep_up, "", readable=[str(tmp_path / "shown.txt")])
+    shown = str(tmp_path / "shown.txt")
+    said = inside(sweep_up, shown, readable=[shown])
     assert (said["before"], said["after"]) == (2, ["1"])
-    assert said["left"] == [str(tmp_path / "shown.txt")]
+    assert (said["left"], said["shown"]) == ([], True)
     assert Path("/etc/passwd").exists()
 
 

@@ -24,8 +24,8 @@ def agent():
     COUNT[0] += 1
     sleep(30)
     asyncio.run(wait())
-    found = sorted(os.listdir("/tmp"))
-    open("/tmp/left-behind", "w").write("x")
+    found = sorted(os.listdir(os.environ["TMPDIR"]))
+    open(os.environ["TMPDIR"] + "/left-behind", "w").write("x")
     return {"now": str(datetime.now()), "count": COUNT[0], "id": str(uuid.uuid4()), "dice": random.random(), "found": found,
             "key": os.environ["OPENAI_API_KEY"]}
 """

@@ -16,7 +16,7 @@ from twiceshy.shards import ShardRequest
 
 pytestmark = pytest.mark.slow
 
-NIGHT = Occasion(run_id="run-1", night="2026-11-22", candidate="refund")
+NIGHT = Occasion(generation="c" * 64, night="2026-11-22", candidate="refund")
 
 
 @pytest.fixture(scope="module")
@@ -32,9 +32,14 @@ def a_request(catalog: Path, version: str = "hook_fixed_and_guarded", **given: A
     return ShardRequest(**{**fields, **given})
 
 
+def replayed(request: ShardRequest, **given: Any) -> Replayed:
+    (told,) = replay(request, [NIGHT], harness_state="h1", **given)
+    return told
+
+
 @pytest.fixture(scope="module")
 def told(cases: Path) -> Replayed:
-    return replay(a_request(cases, breaks=True), NIGHT, harness_state="h1")
+    return replayed(a_request(cases, breaks=True))
 
 
 def test_every_trial_is_a_row(told: Replayed) -> None:
@@ -74,13 +79,13 @@ def test_steps_stand_beside_the_record(told: Replayed) -> None:
 
 
 def test_the_same_shard_gives_the_same_tables(cases: Path, told: Replayed) -> None:
-    again = replay(a_request(cases, breaks=True, workers=2), NIGHT, harness_state="h1")
+    again = replayed(a_request(cases, breaks=True, workers=2))
     for name in ("replays", "violations", "intents", "steps"):
         assert getattr(again, name).equals(getattr(told, name)), name
 
 
 def test_a_failed_case_names_its_signature(cases: Path) -> None:
-    told = replay(a_request(cases, "buggy", trials=1), NIGHT, harness_state="h1")
+    told = replayed(a_request(cases, "buggy", trials=1))
     failed = told.replays.filter(outcome="failed")
     assert set(failed["slug"]) == {"refund-over-limit-missing-approval@post-tool-hook-strip"}
     assert set(failed["failure"]) == {"invariant"}
@@ -106,11 +111,14 @@ def test_break_says_what_it_showed(told: Replayed) -> None:
 
 
 def test_each_case_has_its_duration(told: Replayed) -> None:
-    assert sorted(told.timings["row_key"]) == ["run-1/refund-below-limit", "run-1/refund-t-1042"]
+    assert sorted(told.timings["row_key"]) == [
+        f"{told.run_id}/refund-below-limit",
+        f"{told.run_id}/refund-t-1042",
+    ]
 
 
 def test_unexercised_layer_passes_nothing(cases: Path) -> None:
-    told = replay(a_request(cases, trials=1, champion=Versions()), NIGHT, harness_state="h1")
+    told = replayed(a_request(cases, trials=1, champion=Versions()))
     assert set(told.replays["outcome"]) == {"diverged"}
     assert set(told.replays["divergence"]) == {"not_exercised"}
     assert not told.replays["decided"].any()
@@ -124,16 +132,31 @@ def test_lost_cases_are_errors(cases: Path, tmp_path: Path) -> None:
         "    return lambda user: os.read(os.pipe()[0], 1)\n"
     )
     request = a_request(cases, factory="hangs:build", path=[str(tmp_path)])
-    told = replay(request, NIGHT, harness_state="h1", timeout_s=20)
+    told = replayed(request, timeout_s=20)
     assert set(told.replays["outcome"]) == {"error"}
     assert sorted(told.replays["case_id"]) == ["refund-below-limit", "refund-t-1042"]
     assert all("time limit" in reason for reason in told.replays["reason"])
 
 
 def test_case_that_was_reached_stands(cases: Path) -> None:
-    whole = run(a_request(cases, trials=1), timeout_s=100)
+    (whole,) = run(a_request(cases, trials=1), timeout_s=100)
     told = b"".join(record_line(line) + b"\n" for line in (whole.ready, *whole.trials[:1], whole.results[0]))
-    cut = _whole(a_request(cases), told + b'{"type":"tri', code=-9, told=b"")
+    (cut,) = _whole(a_request(cases), told + b'{"type":"tri', code=-9, told=b"")
     assert [line.result.case.id for line in cut.results] == ["refund-below-limit"]
     assert cut.lost is not None
     assert "ended with -9" in cut.lost
+
+
+def test_nights_share_a_session_and_nothing_else(cases: Path) -> None:
+    nights = [Occasion(generation="c" * 64, night=f"2026-11-2{day}", candidate="refund") for day in range(2)]
+    first, second = replay(a_request(cases, trials=1, breaks=True), nights, harness_state="h1")
+    assert (first.replays["night"].unique().to_list(), second.replays["night"].unique().to_list()) == (
+        ["2026-11-20"],
+        ["2026-11-21"],
+    )
+    assert first.run_id != second.run_id
+    assert first.replays["broken_by"].null_count() == first.replays.height
+    assert set(second.replays["broken_by"].drop_nulls()) == {"guard.off:refund-approval"}
+    plain = second.replays.filter(pl.col("broken_by").is_null())
+    assert first.replays.sort("case_id", "mode", "after")["transcript_digest"].to_list() == plain.sort("case_id", "mode", "after")["transcript_digest"].to_list()  # fmt: skip
+    assert first.replays.join(second.replays, on="replay_id").is_empty()

@@ -140,7 +140,8 @@ def _new_files() -> list[str]:
 
 
 def _writable_mount(_targets: Targets) -> str:
-    private = {os.path.realpath(top) for top in namespaces.SCRATCH}
+    tops = {os.path.realpath(top) for top in namespaces.SCRATCH}
+    private = tops | {f"{top}/{namespaces.PRIVATE}" for top in tops}
     last = {mount.path: mount for mount in namespaces.mounts()}  # of mounts on one path the last one is seen
     loose = [path for path, mount in last.items() if "rw" in mount.flags and path not in private]
     return f"mounted writable: {', '.join(sorted(loose))}" if loose else _held("every mount is read-only")

@@ -82,6 +82,7 @@ def seal(
     visible = [*readable, *map(Path, (folder, sys.prefix, sys.base_prefix, *sys.path))]
     scratch = _settle_mounts(protections, host_sockets, visible, scratch_bytes)
     _return_to(folder, scratch)
+    _keep_temporary_files_in(scratch)
     _give_up_power(protections, scratch)
     shown = frozenset(os.path.realpath(path) for path in visible)
     return Seal(isolation=protections.isolation, protections=protections, scratch=scratch, shown=shown)
@@ -167,6 +168,14 @@ def _return_to(folder: str, scratch: Sequence[str]) -> None:
         except OSError:
             continue
         return
+
+
+def _keep_temporary_files_in(scratch: Sequence[str]) -> None:
+    """TMPDIR names the writable part of /tmp, which is not all of it where the candidate itself lies below."""
+    temporary = os.path.realpath("/tmp")  # noqa: S108 - private by now
+    for place in scratch:
+        if f"{place}/".startswith(f"{temporary}/"):
+            os.environ["TMPDIR"] = place  # noqa: TID251 - the sealed process's own
 
 
 def _give_up_power(protections: Protections, scratch: tuple[str, ...]) -> None:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _DEVICES = ("null", "zero", "full", "random", "urandom")
 _DEVICE_LINKS = {"fd": "/proc/self/fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd/2"}
 SCRATCH = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108 - these become private and empty
+PRIVATE = "twiceshy-private"
+"""The writable part of a scratch folder in which something of the host is shown again."""
 _QUIET = kernel.MS_NOSUID | kernel.MS_NODEV
 
 
@@ -84,7 +86,8 @@ def lock_file_system(readable: Sequence[Path], scratch_bytes: int) -> tuple[str,
     """Make every mount read-only and without devices, then lay a private /dev and empty scratch folders over it.
 
     readable: what must stay visible although it lies below a scratch folder, read-only like the rest.
-    Gives the scratch folders, the only places where files can be written.
+    Gives the scratch folders, the only places where files can be written. A scratch folder in which something is shown again is read-only too, and a private
+    folder inside it is given instead: Landlock grants whole hierarchies, and a FIFO of the host that is shown must not be in one.
     """
     with step("make the file system read-only"), _held(_below_scratch(readable)) as kept:
         everything = kernel.MOUNT_ATTR_RDONLY | kernel.MOUNT_ATTR_NODEV | kernel.MOUNT_ATTR_NOSUID
@@ -94,7 +97,16 @@ def lock_file_system(readable: Sequence[Path], scratch_bytes: int) -> tuple[str,
         for path, handle in kept.items():
             _show_again(path, handle)
         kernel.set_mount_attributes("/dev", add=kernel.MOUNT_ATTR_RDONLY)
-    return scratch
+        shared = {folder for folder in scratch for path in kept if path.startswith(f"{folder}/")}
+        return tuple(_walled_off(folder, scratch_bytes) if folder in shared else folder for folder in scratch)
+
+
+def _walled_off(folder: str, scratch_bytes: int) -> str:
+    private = Path(folder, PRIVATE)
+    private.mkdir()
+    kernel.mount("tmpfs", str(private), "tmpfs", _QUIET, f"size={scratch_bytes},mode=1777")
+    kernel.set_mount_attributes(folder, add=kernel.MOUNT_ATTR_RDONLY)
+    return str(private)
 
 
 def _below_scratch(readable: Iterable[Path]) -> list[str]:

@@ -1,0 +1,61 @@
+"""A publication in a few plain rows, for artifacts and the command line."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import polars as pl
+
+PRECEDENCE = {1: "regressed", 4: "error", 3: "diverged", 5: "nothing_judged", 0: "passed"}
+"""Exit code of a run -> what a nightly says, the worst first (faces.md §2.1)."""
+
+
+def verdict(runs: pl.DataFrame, current: Sequence[str]) -> str:
+    """What the current runs come to between them."""
+    codes = set(runs.filter(pl.col("run_id").is_in(list(current)))["exit_code"])
+    return next(word for code, word in PRECEDENCE.items() if code in codes or code == 0)
+
+
+def nights(runs: pl.DataFrame) -> list[dict[str, Any]]:
+    """One row per (night, workflow), newest first: candidate, verdict and counts."""
+    columns = ("night", "workflow", "candidate", "verdict", "passed", "failed", "diverged", "error", "not_run")
+    return runs.sort("night", "workflow", descending=[True, False]).select(columns).to_dicts()
+
+
+def outcomes(results: pl.DataFrame, current: Sequence[str]) -> list[dict[str, Any]]:
+    """One row per case of the current runs: what did not pass first."""
+    rank = {"failed": 0, "error": 1, "diverged": 2, "passed": 3}
+    return (
+        results.filter(pl.col("run_id").is_in(list(current)))
+        .sort(pl.col("outcome").replace_strict(rank), "workflow", "case_id")
+        .select(
+            "workflow", "case_id", pl.col("slug").alias("signature"), "outcome", "change", "champion_outcome", "modes"
+        )
+        .with_columns(pl.col("modes").list.join(" + "))
+        .to_dicts()
+    )
+
+
+def signatures(standing: pl.DataFrame, results: pl.DataFrame, current: Sequence[str]) -> list[dict[str, Any]]:
+    """One row per signature: its state, how many traces show it, a letter a night, and what its case came to on the newest; `no_case` where none is replayed."""
+    now = results.filter(pl.col("run_id").is_in(list(current))).select("signature", "outcome")
+    letters = _letters(results)
+    return (
+        standing.join(now, on="signature", how="left", maintain_order="left")
+        .with_columns(
+            pl.col("outcome").fill_null("no_case"), nights=pl.col("signature").replace_strict(letters, default="")
+        )
+        .sort("workflow", "slug")
+        .select("workflow", pl.col("slug").alias("signature"), "severity", "state", "traces", "nights", "outcome")
+        .to_dicts()
+    )
+
+
+def _letters(results: pl.DataFrame) -> dict[str, str]:
+    """Signature -> P(assed), F(ailed), D(iverged) or E(rror) for each night that is shown, oldest first; a dot where it was not replayed."""
+    played = sorted(set(results["night"]))
+    came: dict[str, dict[str, str]] = {}
+    for signature, night, outcome in (
+        results.drop_nulls("signature").select("signature", "night", "outcome").iter_rows()
+    ):
+        came.setdefault(signature, {})[night] = outcome[0].upper()
+    return {signature: "".join(of.get(night, ".") for night in played) for signature, of in came.items()}
