@@ -11,6 +11,7 @@ from dashboards import build
 from flows import times
 from flows.checkout import Checkout
 from flows.turns import Turn
+from tasks.admit.proposing import with_reproduced
 from tasks.admit.schema import Admissions
 from tasks.attribute.schema import Attributions
 from tasks.contracts import Quarantine
@@ -72,7 +73,7 @@ def published(
         _measurable(generation, known), held.replays, [*_judgings(turns, replayed, trials, champions)], catalog=catalog,
         terms=_terms(place, max(turn.night for turn in turns)), last=previous.frame(Quality.named()) if previous else None, current=held.current,
     )  # fmt: skip
-    tables = held.tables(measured) | _of_generation(generation, known, measured)
+    tables = held.tables(measured) | _of_generation(generation, held, known, measured)
     outcome = publish(
         place.published, named, generation=generation.id, tables=tables, quality=measured.quality,
         files={ABOUT: identity.canonical({"previous": previous.run_id if previous else None})},
@@ -116,9 +117,13 @@ def _terms(place: Checkout, night: date) -> MeasureTerms:
     return MeasureTerms(place.workflows, as_of, place.limits, place.harness_state)
 
 
-def _of_generation(generation: Snapshot, signatures: "pl.DataFrame", measured: Measured) -> "dict[str, pl.DataFrame]":
-    tables = {table.named(): generation.frame(table) for table in (Attributions, Admissions)}
-    return tables | {
+def _of_generation(
+    generation: Snapshot, held: Shown, signatures: "pl.DataFrame", measured: Measured
+) -> "dict[str, pl.DataFrame]":
+    """What the generation says, with what the replays added to it."""
+    return {
+        Attributions.named(): generation.frame(Attributions),
+        Admissions.named(): with_reproduced(generation.frame(Admissions), held.replays),
         Signatures.named(): signatures,
         "coverage": measured.coverage,
         "divergence": measured.divergence,

@@ -46,13 +46,13 @@ def leave(account: dict[str, Any]) -> None:
 
 
 def nightly_of(made: Published, generation: Snapshot, index: Path) -> dict[str, Any]:
-    """Plain values: verdict of the newest night, runs, outcomes, signatures, corpus id, publication, path of the site."""
-    runs, results, current = made.tables["runs"], made.tables["results"], made.shown.current
+    """Plain values: verdict and outcomes of the newest night that was judged now, all runs, signatures, corpus id, publication, path of the site."""
+    runs, results = made.tables["runs"], made.tables["results"]
     return {
-        "verdict": summary.verdict(runs, current),
+        "verdict": summary.verdict(runs, made.shown.judged),
         "runs": summary.nights(runs),
-        "outcomes": summary.outcomes(results, current),
-        "signatures": summary.signatures(made.tables["signatures"], results, current),
+        "outcomes": summary.outcomes(results, made.shown.judged),
+        "signatures": summary.signatures(made.tables["signatures"], results, made.shown.current),
         "corpus_id": generation.id,
         "publication": made.publication.run_id,
         "site": str(index),

@@ -34,9 +34,10 @@ class Run(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Shown:
-    """All rows that are shown. current: the run ids of the newest night of each workflow. replays: rows of `Replays`."""
+    """All rows that are shown. current: the run ids of the newest night of each workflow; judged: of those that were replayed now."""
 
     current: Sequence[str]
+    judged: Sequence[str]
     earlier: Mapping[type[Table], pl.DataFrame]
     trials: Mapping[type[Table], pl.DataFrame]
 
@@ -65,6 +66,7 @@ def shown(last: Publication | None, replayed: Sequence["Replayed"], runs: Sequen
     now = pl.col("run_id").is_in(pl.Series(current).implode())
     return Shown(
         current=current,
+        judged=_newest(runs),
         earlier=earlier,
         trials={table: rows.filter(now) if table in ONLY_CURRENT else rows for table, rows in trials.items()},
     )

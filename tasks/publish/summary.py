@@ -8,11 +8,13 @@ import polars as pl
 PRECEDENCE = {1: "regressed", 4: "error", 3: "diverged", 5: "nothing_judged", 0: "passed"}
 """Exit code of a run -> what a nightly says, the worst first (faces.md §2.1)."""
 
+NOTHING_JUDGED = 5
 
-def verdict(runs: pl.DataFrame, current: Sequence[str]) -> str:
-    """What the current runs come to between them."""
-    codes = set(runs.filter(pl.col("run_id").is_in(list(current)))["exit_code"])
-    return next(word for code, word in PRECEDENCE.items() if code in codes or code == 0)
+
+def verdict(runs: pl.DataFrame, judged: Sequence[str]) -> str:
+    """What these runs come to between them. Raises StopIteration for an exit code that no run of the nightly has."""
+    codes = set(runs.filter(pl.col("run_id").is_in(list(judged)))["exit_code"]) or {NOTHING_JUDGED}
+    return next(word for code, word in PRECEDENCE.items() if code in codes)
 
 
 def nights(runs: pl.DataFrame) -> list[dict[str, Any]]:
@@ -21,11 +23,11 @@ def nights(runs: pl.DataFrame) -> list[dict[str, Any]]:
     return runs.sort("night", "workflow", descending=[True, False]).select(columns).to_dicts()
 
 
-def outcomes(results: pl.DataFrame, current: Sequence[str]) -> list[dict[str, Any]]:
-    """One row per case of the current runs: what did not pass first."""
+def outcomes(results: pl.DataFrame, judged: Sequence[str]) -> list[dict[str, Any]]:
+    """One row per case of these runs: what did not pass first."""
     rank = {"failed": 0, "error": 1, "diverged": 2, "passed": 3}
     return (
-        results.filter(pl.col("run_id").is_in(list(current)))
+        results.filter(pl.col("run_id").is_in(list(judged)))
         .sort(pl.col("outcome").replace_strict(rank), "workflow", "case_id")
         .select(
             "workflow", "case_id", pl.col("slug").alias("signature"), "outcome", "change", "champion_outcome", "modes"

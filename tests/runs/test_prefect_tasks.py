@@ -12,7 +12,8 @@ def test_task_is_its_step() -> None:
     from tasks import prefect_tasks
 
     for name, task in prefect_tasks.TABLE.items():
-        step = getattr(importlib.import_module(f"tasks.{name}.step"), name)
+        room = "publish" if name == "measure" else name
+        step = getattr(importlib.import_module(f"tasks.{room}.step"), name)
         assert task.fn is step
         assert getattr(prefect_tasks, name) is task
 

@@ -40,14 +40,15 @@ def replayed(cases: Path, night: str, version: str) -> Replayed:
         factory=f"examples.refund:{version}", python=sys.executable, path=[str(ROOT)], env=dict(os.environ), folder=str(ROOT),
         policies=str(ROOT / "data/policies"), cases=[str(path) for path in sorted(cases.iterdir())], breaks=True,
     )  # fmt: skip
-    return replay(request, Occasion(run_id=night, night=night, candidate=f"examples.refund:{version}"), harness_state="h")  # fmt: skip
+    occasion = Occasion(generation="g", night=night, candidate=f"examples.refund:{version}")
+    (told,) = replay(request, [occasion], harness_state="h")
+    return told
 
 
 def judging(night: str, version: str, told: Replayed) -> Judging:
-    digest = told.replays["candidate_digest"][0]
     return Judging(
-        run_id=night, night=night, workflow="refund", candidate=f"examples.refund:{version}", candidate_digest=digest, harness="h",
-        results=told.results,
+        run_id=told.run_id, night=night, workflow="refund", candidate=f"examples.refund:{version}",
+        candidate_digest=told.candidate_digest, harness=told.harness, results=told.results,
     )  # fmt: skip
 
 
