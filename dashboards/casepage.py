@@ -3,9 +3,7 @@
 import shlex
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import msgspec
 
@@ -54,8 +52,6 @@ class _Batch:
             "diverged_anchor": first.diverged.anchor if first and first.diverged else None,
             "history": list(reversed(list(_history(entry.nights)))),
             "commands": _commands(entry, trials, decided),
-            "first_seen": _day(entry.signature, "first_seen_ns"),
-            "last_seen": _day(entry.signature, "last_seen_ns"),
         }
 
     def _comparisons(self, trials: Sequence[Row], decided: str) -> Iterator[tuple[Row, Comparison]]:
@@ -109,10 +105,3 @@ def _commands(entry: Entry, trials: Sequence[Row], decided: str) -> list[str]:
     repeat = ["twiceshy", "replay", *whom, "--mode", trial["mode"], *map(shlex.quote, _flags(trial)), "-v"]
     broken = [["twiceshy", "break", *whom]] if any(row["broken_by"] for row in trials) else []
     return [" ".join(words) for words in (repeat, *broken)]
-
-
-def _day(row: Row | None, name: str) -> str | None:
-    if row is None or row[name] is None:
-        return None
-    zone = ZoneInfo(row["zone"])
-    return f"{(datetime.fromtimestamp(0, zone) + timedelta(microseconds=row[name] // 1000)).date()}"

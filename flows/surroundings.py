@@ -1,6 +1,5 @@
 """What a flow finds around it: Prefect's own settings, which must stand in the environment before Prefect is imported. Light: it imports nothing of Prefect."""
 
-import logging
 import os
 from collections.abc import MutableMapping
 
@@ -31,8 +30,6 @@ def settle(environment: MutableMapping[str, str] | None = None) -> None:
         del held["PREFECT_API_URL"]
     for name, value in (QUIET | EMBEDDED).items():
         held.setdefault(name, value)
-    # It tells where it put a temporary folder.
-    logging.getLogger("great_expectations").setLevel(logging.WARNING)
 
 
 def server() -> str | None:

@@ -1,5 +1,6 @@
 """What a published generation must be like, and the one Great Expectations suite that says so. It repeats no type and no domain: the contracts hold those."""
 
+import logging
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -44,6 +45,8 @@ def unmet(quality: pl.DataFrame) -> list[str]:
         ExpectColumnValuesToBeBetween,
     )
 
+    # Its import sets the level of this one, which tells of temporary folders.
+    logging.getLogger("great_expectations.data_context.types.base").setLevel(logging.WARNING)
     context = gx.get_context(mode="ephemeral")
     context.variables.progress_bars = ProgressBarsConfig(globally=False, metric_calculations=False)
     asset = context.data_sources.add_pandas("metrics").add_dataframe_asset("quality")

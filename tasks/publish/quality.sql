@@ -12,7 +12,7 @@ with measured (scope, metric, unit, value) as (
     union all
     select 'all', 'orphan_spans', 'ratio', sum(orphans) / nullif(sum(spans), 0) from traces
     union all
-    select 'all', 'age_of_newest_trace', 'ns', $as_of_ns - max(end_ns) from traces
+    select 'all', 'age_of_newest_trace', 'ns', $as_of_ns - max(newest_ns) from pulls
     union all
     select 'all', 'spans_quarantined', 'ratio', sum(quarantined) / nullif(sum(spans_in), 0) from pulls
     union all

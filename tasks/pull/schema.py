@@ -44,6 +44,8 @@ class Pulls(Table):
     scores: Count
     state: Annotated[str, one_of(("complete", "capped"))]
     """`capped`: the source's own limit was reached, so traces may lack spans (flag trace_capped)."""
+    newest_ns: NanosOrNull
+    """The end of the newest span as it came; what redaction leaves of a trace's dates is moved and tells nothing of its age."""
     raw_ref: TextOrNull
     expires_at_ns: NanosOrNull
 

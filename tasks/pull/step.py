@@ -131,7 +131,7 @@ class _File:
             "window_start_ns": window.start_ns, "window_end_ns": window.end_ns, "zone": "UTC", "input_digest": self.raw.digest,
             "cursor": msgspec.json.encode({"file": self.raw.name, "bytes": self.raw.size, "digest": self.raw.digest}).decode(),
             "spans_in": out + aside, "spans_out": out, "quarantined": aside, "distinct": distinct, "duplicates": out - distinct,
-            "traces": self.spans["trace_id"].n_unique(), "scores": self.scores.height, "state": "complete", "raw_ref": self.raw_ref,
+            "traces": self.spans["trace_id"].n_unique(), "scores": self.scores.height, "state": "complete", "newest_ns": self.spans["end_ns"].max(), "raw_ref": self.raw_ref,
             "expires_at_ns": terms.expires_at_ns if self.raw_ref else None,
         }  # fmt: skip
 

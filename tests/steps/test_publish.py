@@ -170,8 +170,8 @@ def test_rates_have_wilson_bounds(terms: Terms) -> None:
 
 def a_corpus(**tables: pl.DataFrame) -> Corpus:
     usual = {
-        "pulls": some_rows(Pulls, {"spans_in": 10, "spans_out": 9, "quarantined": 1, "distinct": 9}),
-        "traces": some_rows(Traces, *({"trace_id": trace, "workflow": "refund", "spans": 3, "end_ns": 10**18 - 5} for trace in (ONE, TWO))),
+        "pulls": some_rows(Pulls, {"spans_in": 10, "spans_out": 9, "quarantined": 1, "distinct": 9, "newest_ns": 10**18 - 5}),
+        "traces": some_rows(Traces, *({"trace_id": trace, "workflow": "refund", "spans": 3, "end_ns": 10**18 + 7} for trace in (ONE, TWO))),
         "strata": some_rows(Strata, a_stratum(ONE), a_stratum(TWO)), "findings": some_rows(Findings), "signatures": some_rows(Signatures),
         "attributions": some_rows(Attributions), "admissions": some_rows(Admissions), "quarantine": Quarantine.no_rows(),
     }  # fmt: skip
