@@ -22,7 +22,7 @@ from twiceshy.cutpoint import CutPoint
 from twiceshy.envelope import Record
 from twiceshy.errors import CaseError, DigestMismatch, FormatError, InputError
 from twiceshy.identity import digest
-from twiceshy.outcome import Mode
+from twiceshy.outcome import DimensionName, Mode, Ratio
 from twiceshy.writes import DeclaredWrite
 
 if TYPE_CHECKING:
@@ -70,10 +70,21 @@ class Layer(Record, frozen=True, kw_only=True, omit_defaults=True):
     evidence: str = ""
 
 
+class ExpectedCall(Record, frozen=True, kw_only=True, omit_defaults=True):
+    """A call that the case expects. args: argument paths and the values they must lead to."""
+
+    tool: str
+    args: dict[str, Any] = {}
+
+
 class Expect(Record, frozen=True, kw_only=True, omit_defaults=True):
-    """What the case declares: writes that are explained, with the answers they get."""
+    """What the case declares: writes that are explained, with the answers they get.
+
+    calls: every call of a good run, in order: what tool_selection and argument_extraction are measured by, before the champion's own run.
+    """
 
     writes: list[DeclaredWrite] = []
+    calls: list[ExpectedCall] | UnsetType = UNSET
 
 
 class Review(Record, frozen=True, kw_only=True, omit_defaults=True):
@@ -107,6 +118,8 @@ class Case(Record, frozen=True, kw_only=True):
     enforce_counts: bool | UnsetType = UNSET
     expect: Expect = Expect()
     breaks: list[str] = []
+    dimensions: dict[DimensionName, Ratio] | UnsetType = UNSET
+    """The least share of a dimension, before that of the workflow."""
     envelope_digest: str = ""
     review: Review = Review()
 

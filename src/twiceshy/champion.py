@@ -14,7 +14,7 @@ from twiceshy.envelope import Record, Versions
 from twiceshy.errors import ConfigurationError, FormatError, InputError
 from twiceshy.identity import digest
 from twiceshy.outcome import Outcome
-from twiceshy.verdict import ChampionRef, Waiver
+from twiceshy.verdict import CallRef, ChampionRef, Waiver
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -35,6 +35,8 @@ class Pin(Record, frozen=True, kw_only=True):
     mode: str
     outcome: Outcome
     violated: list[str] = []
+    calls: list[CallRef] = []
+    """Of a mode that PASSED, the calls that were made: what a candidate's tools and arguments are measured by."""
 
 
 class Champion(Record, frozen=True, kw_only=True):
@@ -56,6 +58,11 @@ class Champion(Record, frozen=True, kw_only=True):
         """What it came to on exactly this, or None."""
         wanted = (case_digest, harness, mode)
         return next((pin for pin in self.pins if (pin.case_digest, pin.harness, pin.mode) == wanted), None)
+
+    def calls(self, case_digest: str, harness: str) -> dict[str, list[CallRef]]:
+        """The calls it made on exactly this case, by judging mode, where it PASSED undiverged."""
+        held = [pin for pin in self.pins if (pin.case_digest, pin.harness) == (case_digest, harness)]
+        return {pin.mode: pin.calls for pin in held if pin.outcome is Outcome.PASSED and pin.calls}
 
 
 def load(path: Path) -> Champion:
@@ -100,7 +107,7 @@ def pinned(verdict: Verdict, versions: Versions, *, waivers: Iterable[Waiver] = 
     pins = [
         Pin(
             case=result.case.id, case_digest=result.case.digest, harness=verdict.run.harness_state, mode=mode.mode,
-            outcome=mode.outcome, violated=mode.violated,
+            outcome=mode.outcome, violated=mode.violated, calls=mode.calls,
         )
         for result in verdict.results
         for mode in result.modes

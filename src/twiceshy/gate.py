@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from twiceshy.errors import ConfigurationError
-from twiceshy.outcome import Outcome
+from twiceshy.outcome import DimensionName, Outcome
 from twiceshy.statistics import wilson
-from twiceshy.verdict import Counts, Policy, Summary, Verdict
+from twiceshy.verdict import Counts, Dimension, Policy, Summary, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -63,7 +63,7 @@ def summary(results: Sequence[Result], policy: Policy, *, not_run: int = 0) -> S
     code = reasons[0].code if reasons else 0
     return Summary(
         verdict=_WORDS[code], exit_code=code, reasons=[reason.text for reason in reasons], counts=counts(results, not_run=not_run),
-        over_budget=_over_budget(results, policy),
+        over_budget=_over_budget(results, policy), by_dimension=by_dimension(results),
     )  # fmt: skip
 
 
@@ -77,6 +77,27 @@ def verdict(tool: Tool, run: Run, policy: Policy, results: Sequence[Result], *, 
 def exit_code(verdict: Verdict) -> int:
     """What the command ends with; `--exit-zero` changes this number and nothing else."""
     return 0 if verdict.policy.exit_zero else verdict.summary.exit_code
+
+
+def by_dimension(results: Sequence[Result]) -> list[Dimension]:
+    """Each dimension over the cases it applies to: what was counted, added up. Passed is that every case held; a threshold stands where all have the same one."""
+    held: dict[DimensionName, list[Dimension]] = defaultdict(list)
+    for result in results:
+        for one in result.dimensions:
+            held[one.name].append(one)
+    return [_pooled(name, held[name]) for name in DimensionName if name in held]
+
+
+def _pooled(name: DimensionName, held: Sequence[Dimension]) -> Dimension:
+    n = sum(one.n for one in held)
+    hits = sum(round(one.value * one.n) for one in held if one.value is not None)
+    interval = wilson(hits, n) if n else None
+    thresholds = {one.threshold for one in held}
+    judged = [one.passed for one in held if one.passed is not None]
+    return Dimension(
+        name=name, value=hits / n if n else None, threshold=thresholds.pop() if len(thresholds) == 1 else None, n=n,
+        ci_low=interval.low if interval else None, ci_high=interval.high if interval else None, passed=all(judged) if judged else None,
+    )  # fmt: skip
 
 
 def counts(results: Sequence[Result], *, not_run: int = 0) -> Counts:

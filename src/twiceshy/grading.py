@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
 
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from twiceshy import graders
-from twiceshy.conditions import ConditionError
+from twiceshy.conditions import Condition, ConditionError
+from twiceshy.dimensions import Measures, Score, annotated, scores
 from twiceshy.envelope import Record
 from twiceshy.errors import CaseError, nearest
 from twiceshy.evidence import recorded_run, replayed_run
@@ -20,15 +21,17 @@ from twiceshy.outcome import Divergence, Failure, Mode, Outcome, Truth
 from twiceshy.transcript import Diverged
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from twiceshy.casefile import LoadedCase
     from twiceshy.cutpoint import CutPoint
     from twiceshy.envelope import Envelope
     from twiceshy.evidence import Run, Step
     from twiceshy.invariants import Invariants
+    from twiceshy.outcome import DimensionName
     from twiceshy.policy import ToolsPolicy
     from twiceshy.transcript import Transcript
+    from twiceshy.verdict import CallRef
 
 
 class TrialVerdict(Record, frozen=True, kw_only=True):
@@ -43,6 +46,13 @@ class TrialVerdict(Record, frozen=True, kw_only=True):
     open: list[str] = []
     notes: list[str] = []
     error: str | None = None
+    dimensions: list[Score] = []
+    """All six, whatever the outcome; none of an ERROR."""
+
+    @property
+    def missed(self) -> list[Score]:
+        """The dimensions below their thresholds."""
+        return [score for score in self.dimensions if score.passed is False]
 
     @property
     def violations(self) -> list[Judgement]:
@@ -59,6 +69,9 @@ class CaseGrader:
     policy: ToolsPolicy
     recorded: Run
     chance: Chance
+    done: Condition | None = None
+    champion: Mapping[str, Sequence[CallRef]] = field(default_factory=dict)
+    """The calls of a champion that PASSED, by judging mode."""
 
     def trial(self, transcript: Transcript, cut: CutPoint) -> TrialVerdict:
         """The verdict of one trial under a cut-point."""
@@ -66,11 +79,27 @@ class CaseGrader:
             return TrialVerdict(outcome=Outcome.ERROR, error=transcript.fault)
         run = replayed_run(transcript, self.policy, workflow=self.loaded.case.workflow)
         reached = self.chance.reached(run)
-        found = judgements(Context(run=run, invariants=self.invariants, case=self._terms(cut, reached)))
-        verdict = _verdict(transcript, run, found, decided_by=self.loaded.case.decided_by, reached=self.chance.met(run))
+        terms = self._terms(cut, reached)
+        found = judgements(Context(run=run, invariants=self.invariants, case=terms))
+        measured = scores(run, found, self._measures(cut), names=terms.names)
+        judged = _Judged(found, measured, self.loaded.case.decided_by, self.chance.met(run))
+        verdict = _verdict(transcript, run, judged)
         return TrialVerdict(
             outcome=verdict.outcome, failure=verdict.failure, divergence=verdict.divergence, decided=verdict.decided,
-            judgements=found, open=_open(found), notes=_notes(transcript, found), error=verdict.error,
+            judgements=found, open=_open(found), notes=_notes(transcript, found), error=verdict.error, dimensions=measured,
+        )  # fmt: skip
+
+    def _measures(self, cut: CutPoint) -> Measures:
+        case, envelope = self.loaded.case, self.loaded.envelope
+        calls = case.expect.calls
+        expected = (
+            self.champion.get(cut.label) if calls is UNSET else [annotated(call.tool, call.args) for call in calls]
+        )
+        clock = envelope.pins.clock.as_given_to_agent if envelope.pins.clock else None
+        given = envelope.input
+        return Measures(
+            expected=expected, given=[given.system, given.user, given.goal, clock], done=self.done,
+            thresholds={**_set(self.invariants.file.dimensions), **_set(case.dimensions)},
         )  # fmt: skip
 
     def _terms(self, cut: CutPoint, reached: Step | None) -> CaseTerms:
@@ -82,8 +111,14 @@ class CaseGrader:
         )  # fmt: skip
 
 
-def case_grader(loaded: LoadedCase, invariants: Invariants, policy: ToolsPolicy) -> CaseGrader:
-    """The grader of a case.
+def case_grader(
+    loaded: LoadedCase,
+    invariants: Invariants,
+    policy: ToolsPolicy,
+    *,
+    champion: Mapping[str, Sequence[CallRef]] | None = None,
+) -> CaseGrader:
+    """The grader of a case. champion: see CaseGrader.
 
     Raises CaseError where the case names an invariant that the workflow lacks, or an opportunity that the record lacks; PluginError for a grader that does
     not load: all of it before anything runs. A case that asks for a mode which no gate accepts is refused too.
@@ -109,7 +144,8 @@ def case_grader(loaded: LoadedCase, invariants: Invariants, policy: ToolsPolicy)
                 loaded.path, f"decided_by names {name!r}, which is a {known.spec.kind}; only a must_happen can decide."
             )
     recorded = recorded_run(loaded.envelope, policy)
-    return CaseGrader(loaded, invariants, policy, recorded, chance(loaded, recorded, invariants))
+    done = Condition(policy.done, where=f"tools.yaml of {policy.workflow}") if policy.done else None
+    return CaseGrader(loaded, invariants, policy, recorded, chance(loaded, recorded, invariants), done, champion or {})
 
 
 class Finding(Record, frozen=True, kw_only=True):
@@ -151,13 +187,22 @@ class _Verdict:
     error: str | None = None
 
 
-def _verdict(
-    transcript: Transcript, run: Run, found: Sequence[Judgement], *, decided_by: Sequence[str], reached: bool
-) -> _Verdict:
+class _Judged(NamedTuple):
+    """What is known of a trial before the rules are applied."""
+
+    found: Sequence[Judgement]
+    measured: Sequence[Score]
+    decided_by: Sequence[str]
+    reached: bool
+
+
+def _verdict(transcript: Transcript, run: Run, judged: _Judged) -> _Verdict:
     """The rules of semantics.md §7, in their order; the first that applies decides."""
+    found, measured, decided_by, reached = judged
     if any(_red(judgement) for judgement in found):
         return _Verdict(outcome=Outcome.FAILED, failure=Failure.INVARIANT)
     errors = [judgement.error for judgement in found if judgement.error is not None]
+    errors += [score.error for score in measured if score.error is not None and score.threshold is not None]
     if errors:
         return _Verdict(outcome=Outcome.ERROR, error=errors[0])
     if transcript.crash == "wall":
@@ -169,7 +214,7 @@ def _verdict(
         return _Verdict(
             outcome=Outcome.PASSED if decided else Outcome.DIVERGED, decided=decided, divergence=transcript.divergence
         )
-    return _crashed(transcript, run) or _at_the_end(transcript, found)
+    return _crashed(transcript, run) or _at_the_end(transcript, found, measured)
 
 
 def _crashed(transcript: Transcript, run: Run) -> _Verdict | None:
@@ -189,9 +234,11 @@ def _crashed(transcript: Transcript, run: Run) -> _Verdict | None:
     return _Verdict(outcome=Outcome.FAILED, failure=Failure.CANDIDATE_CRASHED)
 
 
-def _at_the_end(transcript: Transcript, found: Sequence[Judgement]) -> _Verdict:
+def _at_the_end(transcript: Transcript, found: Sequence[Judgement], measured: Sequence[Score]) -> _Verdict:
     if any(lacking(judgement) and not judgement.stale for judgement in found):
         return _Verdict(outcome=Outcome.FAILED, failure=Failure.OPEN_MUST_HAPPEN)
+    if any(score.passed is False for score in measured):
+        return _Verdict(outcome=Outcome.FAILED, failure=Failure.DIMENSION)
     unproven = [judgement.id for judgement in found if judgement.stale and judgement.kind != Sort.OUTPUT]
     if unproven:
         detail = f"only outputs that were recorded for other inputs are left to show {', '.join(unproven)}"
@@ -211,6 +258,10 @@ def _diverged(
     """DIVERGED: by the run's own divergence where it has one, else by this rule."""
     own = transcript.divergence or Diverged(kind=kind, place=place, boundary=boundary, detail=detail)
     return _Verdict(outcome=Outcome.DIVERGED, divergence=own)
+
+
+def _set(thresholds: Mapping[DimensionName, float] | UnsetType) -> Mapping[DimensionName, float]:
+    return {} if thresholds is UNSET else thresholds
 
 
 def _red(judgement: Judgement) -> bool:

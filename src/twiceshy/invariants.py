@@ -9,11 +9,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from twiceshy import documents, paths
 from twiceshy.conditions import CROSSING_NAMES, OUTPUT_NAMES, Condition
 from twiceshy.errors import InvariantError, nearest
 from twiceshy.identity import digest
+from twiceshy.outcome import DimensionName, Ratio
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -130,6 +132,8 @@ class InvariantsFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     version: int = 1
     allowed_writes: list[AllowedWrite] = []
     checks: Checks = Checks()
+    dimensions: dict[DimensionName, Ratio] | UnsetType = UNSET
+    """The least share of a dimension; below it a run FAILED. A case may set its own."""
     graders: list[str] = []
     invariants: list[Spec] = []
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from twiceshy.casefile import Judge, LoadedCase
+    from twiceshy.champion import Champion
     from twiceshy.envelope import Versions
     from twiceshy.grading import CaseGrader, TrialVerdict
     from twiceshy.invariants import Invariants
@@ -149,12 +150,20 @@ def candidacy(versions: Versions, pinned: Versions | None, accepted: Sequence[st
     return Candidacy(changed=changed_layers(versions, pinned) if pinned else (), accepted=accepted)
 
 
-def graders(cases: Sequence[LoadedCase], rules: Rules, terms: Terms) -> list[CaseGrader]:
+def graders(
+    cases: Sequence[LoadedCase], rules: Rules, terms: Terms, *, champion: Champion | None = None
+) -> list[CaseGrader]:
     """A grader a case. Everything about a case that can be refused is refused here, before the first trial.
 
+    champion: whose calls a candidate's are measured by, where a case has no annotation of its own.
     Raises CaseError for an invariant the workflow lacks or a break that is none, LiveWrite where a judging mode names a write live.
     """
-    made = [case_grader(loaded, rules.invariants, rules.policy) for loaded in cases]
+    made = [
+        case_grader(
+            loaded, rules.invariants, rules.policy, champion=champion.calls(loaded.case.digest, rules.harness) if champion else None
+        )
+        for loaded in cases
+    ]  # fmt: skip
     for loaded in cases:
         for judge in terms.judges_of(loaded):
             judge.cut.refuse_live_writes(rules.policy)

@@ -6,10 +6,16 @@ Data only. A new member without a meaning breaks at import, so no table of label
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+
+Ratio = Annotated[float, msgspec.Meta(ge=0, le=1)]
+"""A share, 0-1."""
 
 
 class Outcome(StrEnum):
@@ -61,6 +67,17 @@ class Failure(StrEnum):
     CANDIDATE_CRASHED = "candidate_crashed"
     CANDIDATE_TIMEOUT = "candidate_timeout"
     DIMENSION = "dimension"
+
+
+class DimensionName(StrEnum):
+    """The six dimensions, each measured and judged on its own (semantics.md §7)."""
+
+    TOOL_SELECTION = "tool_selection"
+    ARGUMENT_EXTRACTION = "argument_extraction"
+    RESULT_UTILIZATION = "result_utilization"
+    ERROR_RECOVERY = "error_recovery"
+    PLAN_COHERENCE = "plan_coherence"
+    TASK_COMPLETION = "task_completion"
 
 
 class Mode(StrEnum):

@@ -9,11 +9,14 @@ import msgspec
 from msgspec import UNSET
 
 from twiceshy import verdict as rows
+from twiceshy.dimensions import called
 from twiceshy.envelope import SUB_KINDS, Effect, Kind
+from twiceshy.evidence import replayed_run
 from twiceshy.exercise import exercise, not_exercised
 from twiceshy.grading import lacking
 from twiceshy.identity import digest
 from twiceshy.outcome import BoundaryState, Divergence, Failure, Outcome
+from twiceshy.statistics import wilson
 from twiceshy.transcript import Diverged
 from twiceshy.trials import ModeRun, worst
 
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from twiceshy.casefile import LoadedCase
+    from twiceshy.dimensions import Score
     from twiceshy.grading import CaseGrader, TrialVerdict
     from twiceshy.judgement import Judgement
     from twiceshy.policy import ToolsPolicy
@@ -63,10 +67,11 @@ def case_result(
     case = grader.loaded.case
     return rows.Result(
         signature=case.signature, case=_case(grader.loaded), trace_id=case.trace_id, related_trace_ids=case.related_trace_ids, outcome=outcome,
-        mode=deciding.cut.label, modes=[_mode(mode) for mode in modes], isolation=isolation, failure=verdict.failure,
+        mode=deciding.cut.label, modes=[_mode(mode, grader.policy) for mode in modes], isolation=isolation, failure=verdict.failure,
         decided=verdict.decided and outcome is Outcome.PASSED, violations=_violations(verdict), error=verdict.error,
         divergence=_divergence(verdict.divergence, transcript, grader.policy), boundaries=_boundaries(transcript), write_intents=_intents(transcript),
         open=verdict.open, exercised=sorted(seen.live), notes=verdict.notes, duration_ms=duration_ms,
+        dimensions=[_dimension(score) for score in verdict.dimensions if score.n or score.threshold is not None],
     )  # fmt: skip
 
 
@@ -97,22 +102,38 @@ def _case(loaded: LoadedCase) -> rows.CaseRef:
     )  # fmt: skip
 
 
-def _mode(mode: ModeRun) -> rows.ModeResult:
+def _mode(mode: ModeRun, policy: ToolsPolicy) -> rows.ModeResult:
     failed = [
         name for trial in mode.trials if trial.verdict.outcome is Outcome.FAILED for name in broken(trial.verdict)
     ]
     return rows.ModeResult(
         mode=mode.cut.label, outcome=mode.outcome, trials=len(mode.trials), passed=mode.passed, violated=sorted(set(failed)),
-        transcripts=[trial.transcript.digest for trial in mode.trials],
+        transcripts=[trial.transcript.digest for trial in mode.trials], calls=_calls(mode, policy),
+    )  # fmt: skip
+
+
+def _calls(mode: ModeRun, policy: ToolsPolicy) -> list[rows.CallRef]:
+    """The calls of a mode that PASSED undiverged; a run that diverged made no whole sequence."""
+    whole = mode.outcome is Outcome.PASSED and mode.deciding.transcript.divergence is None
+    return called(replayed_run(mode.deciding.transcript, policy, workflow=policy.workflow)) if whole else []
+
+
+def _dimension(score: Score) -> rows.Dimension:
+    interval = wilson(score.hits, score.n) if score.n else None
+    return rows.Dimension(
+        name=score.name, value=score.value, threshold=score.threshold, n=score.n, ci_low=interval.low if interval else None,
+        ci_high=interval.high if interval else None, passed=score.passed,
     )  # fmt: skip
 
 
 def broken(verdict: TrialVerdict) -> list[str]:
-    """The ids that make a trial FAILED; where it crashed or ran out of time, the name of that."""
+    """The ids that make a trial FAILED: of invariants, `dimension:NAME`; where it crashed or ran out of time, the name of that."""
     if verdict.failure is Failure.INVARIANT:
         return [judgement.id for judgement in verdict.violations]
     if verdict.failure is Failure.OPEN_MUST_HAPPEN:
         return [judgement.id for judgement in verdict.judgements if lacking(judgement)]
+    if verdict.failure is Failure.DIMENSION:
+        return [f"dimension:{score.name}" for score in verdict.missed]
     return [verdict.failure.value] if verdict.failure is not None else []
 
 

@@ -15,6 +15,7 @@ import msgspec
 
 from twiceshy import judging
 from twiceshy.casefile import Judge, load
+from twiceshy.champion import Champion
 from twiceshy.encoding import record_line, record_of
 from twiceshy.envelope import Record, Versions
 from twiceshy.errors import TwiceshyError
@@ -63,6 +64,8 @@ class ShardRequest(Record, frozen=True, kw_only=True):
     limits: Limits = Limits()
     keys: dict[str, str] = {}
     champion: Versions | None = None
+    pinned: Champion | None = None
+    """Whose calls those of the candidate are measured by."""
 
 
 class ReadyLine(Record, frozen=True, kw_only=True, tag="ready"):
@@ -165,7 +168,7 @@ def _run(request: ShardRequest, write: Callable[[Line], None]) -> None:
                 workflow=ready.workflow, versions=ready.versions, isolation=ready.isolation.value, harness=rules.harness
             )
         )
-        docket = judging.graders(cases, rules, terms)
+        docket = judging.graders(cases, rules, terms, champion=request.pinned)
         against = judging.candidacy(ready.versions, request.champion)
         for last in [False] * (request.times - 1) + [True]:
             for grader, judged in zip(docket, judging.judge_cases(pool, docket, rules, terms, against), strict=True):

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 from twiceshy.envelope import Effect, Kind, Record
-from twiceshy.outcome import BoundaryState, Failure, Outcome
+from twiceshy.outcome import BoundaryState, DimensionName, Failure, Outcome
 from twiceshy.outcome import Divergence as DivergenceKind
 
 SCHEMA_ID = "https://twiceshy.invalid/schemas/gate-result.v1.schema.json"
@@ -114,7 +114,7 @@ class Counts(Record, frozen=True, kw_only=True):
 class Dimension(Record, frozen=True, kw_only=True):
     """One of the six dimensions, judged on its own, never averaged; None where it does not apply."""
 
-    name: str
+    name: DimensionName
     value: float | None
     threshold: float | None
     n: int
@@ -217,6 +217,13 @@ class CaseRef(Record, frozen=True, kw_only=True):
     redaction_review: str
 
 
+class CallRef(Record, frozen=True, kw_only=True):
+    """One call that a run made, each leaf of its arguments by the digest of its value."""
+
+    tool: str
+    args: dict[str, str] = {}
+
+
 class ModeResult(Record, frozen=True, kw_only=True):
     """One judging mode of a case: what its trials came to and the digest of each transcript. previous: what the champion came to in it."""
 
@@ -227,6 +234,8 @@ class ModeResult(Record, frozen=True, kw_only=True):
     violated: list[str] = []
     transcripts: list[str] = []
     previous: Outcome | None = None
+    calls: list[CallRef] = []
+    """Of a mode that PASSED undiverged, the calls it made: what another version's calls are held against."""
 
 
 class Result(Record, frozen=True, kw_only=True):
@@ -253,6 +262,8 @@ class Result(Record, frozen=True, kw_only=True):
     open: list[str] = []
     exercised: list[str] = []
     notes: list[str] = []
+    dimensions: list[Dimension] = []
+    """Those that apply or have a threshold, of the trial that decides."""
     duration_ms: int | None = None
     report_url: str | None = None
 

@@ -143,6 +143,14 @@ def intent_rows(session: Session, line: TrialLine) -> Iterator[Row]:
         yield {**_trial(session, line), **_intent(intent)}
 
 
+def dimension_rows(session: Session, line: TrialLine) -> Iterator[Row]:
+    """A row of `Dimensions` for each of the six; of an ERROR there are none."""
+    for score in line.verdict.dimensions:
+        yield {
+            **_trial(session, line), "dimension": score.name.value, "value": score.value, "n": score.n, "threshold": score.threshold, "passed": score.passed
+        }  # fmt: skip
+
+
 def aligned_rows(session: Session, loaded: LoadedCase, line: TrialLine) -> list[Row]:
     """The rows of `Steps`: the record and this trial, side by side."""
     violated: dict[str, list[str]] = {}

@@ -31,16 +31,7 @@ from tasks.contracts import (
 )
 from twiceshy.aligning import Alignment
 from twiceshy.envelope import Effect, Kind
-from twiceshy.outcome import AnsweredBy, BoundaryState, Divergence, Failure, Mode, Outcome, Truth
-
-DIMENSIONS = (
-    "tool_selection",
-    "argument_extraction",
-    "result_utilization",
-    "error_recovery",
-    "plan_coherence",
-    "task_completion",
-)
+from twiceshy.outcome import AnsweredBy, BoundaryState, DimensionName, Divergence, Failure, Mode, Outcome, Truth
 
 BREAK_STATES = ("killed", "survived", "inconclusive", "error")
 
@@ -291,7 +282,7 @@ class Dimensions(Table):
     replay_id: Digest
     run_id: Text
     case_id: Text
-    dimension: Annotated[str, one_of(DIMENSIONS)]
+    dimension: Annotated[str, one_of(DimensionName)]
     value: RatioOrNull
     """Null where it does not apply."""
     n: Count

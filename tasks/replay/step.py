@@ -96,7 +96,7 @@ def _replayed(ran: Ran, session: rows.Session, cases: Mapping[str, LoadedCase]) 
         ],
         Violations: [row for line in trials for row in rows.violation_rows(session, line)],
         Intents: [row for line in trials for row in rows.intent_rows(session, line)],
-        Dimensions: [],
+        Dimensions: [row for line in trials for row in rows.dimension_rows(session, line)],
         Steps: [row for line in _deciding(trials) for row in rows.aligned_rows(session, cases[line.case_id], line)],
     }
     checked = {model: validated(_frame(model, held), model) for model, held in found.items()}

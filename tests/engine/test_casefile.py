@@ -12,7 +12,7 @@ from twiceshy.casefile import Case, Expect, Judge, Layer, Opportunity, Review
 from twiceshy.encoding import envelope_of, lines
 from twiceshy.envelope import Envelope, RunInput
 from twiceshy.errors import CaseError, DigestMismatch, FormatError, InputError
-from twiceshy.outcome import Mode
+from twiceshy.outcome import DimensionName, Mode
 from twiceshy.writes import DeclaredWrite
 
 LONG = "x" * 9000
@@ -178,3 +178,14 @@ def test_lines_hold_the_whole_envelope(seen: Any, raw: Any) -> None:
 def test_any_value_survives_a_case_directory(tmp_path: Path, raw: Any) -> None:
     envelope = an_envelope(a_crossing(raw=raw))
     assert casefile.load(saved(tmp_path, envelope)).envelope == envelope
+
+
+def test_what_a_case_does_not_use_is_not_in_its_digest() -> None:
+    """Pins hold for a case digest, so a new optional field may not move those of cases without it."""
+    plain = Case(id="t", kind="failure", workflow="refund", trace_id="a" * 32)
+    assert plain.digest == "dfc50f710bf1bd671be864a20ad5a1e0ef5eee2ac7939723e64aba408059f66b"
+    assert len(casefile.case_text(plain).splitlines()) == 6
+    used = Case(
+        id="t", kind="failure", workflow="refund", trace_id="a" * 32, dimensions={DimensionName.TOOL_SELECTION: 1}
+    )
+    assert used.digest != plain.digest

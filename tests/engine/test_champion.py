@@ -9,7 +9,7 @@ from twiceshy.envelope import Versions
 from twiceshy.errors import ConfigurationError, FormatError, InputError
 from twiceshy.outcome import Outcome
 from twiceshy.policy import ToolPolicy, ToolsPolicy
-from twiceshy.verdict import Result, Waiver
+from twiceshy.verdict import CallRef, Result, Waiver
 from verdicts import a_mode, a_result, a_verdict
 
 VIOLATED = "refund-over-limit-missing-approval"
@@ -163,3 +163,12 @@ def test_harness_state_follows_what_judges() -> None:
     assert first == harness_state(some_invariants(), policy)
     assert first != harness_state(some_invariants(checks={"no_loop": 3}), policy)
     assert first != harness_state(some_invariants(), ToolsPolicy(workflow="refund", tools={"a": ToolPolicy()}))
+
+
+def test_calls_of_a_pass_are_pinned(tmp_path: Path) -> None:
+    path = tmp_path / "refund.json"
+    calls = [CallRef(tool="get_order", args={"order_id": "d" * 64})]
+    passed = a_result(modes=[a_mode(calls=calls), a_mode(Outcome.DIVERGED, "cut-point", calls=calls)])
+    save(path, pinned(a_verdict(passed), Versions()))
+    assert load(path).calls("c" * 64, "h1") == {"full": calls}
+    assert load(path).calls("c" * 64, "h2") == load(path).calls("d" * 64, "h1") == {}

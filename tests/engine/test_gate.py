@@ -5,8 +5,9 @@ from hypothesis import strategies as st
 
 from twiceshy.errors import ConfigurationError
 from twiceshy.gate import PRECEDENCE, Budget, exit_code, summary
-from twiceshy.outcome import Outcome
-from twiceshy.verdict import Policy, Result, Verdict, Waiver, schema
+from twiceshy.outcome import DimensionName, Outcome
+from twiceshy.statistics import wilson
+from twiceshy.verdict import Dimension, Policy, Result, Verdict, Waiver, schema
 from verdicts import a_mode, a_result, a_verdict
 
 P, F, D, E = Outcome.PASSED, Outcome.FAILED, Outcome.DIVERGED, Outcome.ERROR
@@ -106,6 +107,26 @@ def test_counts_add_up() -> None:
     counts = a_verdict(now, LOST, WAIVED, a_result(F, change="new"), a_result(E), not_run=2).summary.counts
     assert (counts.passed, counts.failed, counts.diverged, counts.error, counts.not_run) == (1, 2, 1, 1, 2)
     assert (counts.newly_covered, counts.newly_lost, counts.known, counts.new, counts.waived) == (1, 1, 1, 1, 1)
+
+
+def a_dimension(name: DimensionName, hits: int, n: int, threshold: float | None = None) -> Dimension:
+    value = hits / n if n else None
+    passed = None if value is None or threshold is None else value >= threshold
+    return Dimension(name=name, value=value, threshold=threshold, n=n, ci_low=None, ci_high=None, passed=passed)
+
+
+def test_dimensions_add_up_each_for_itself() -> None:
+    selection, coherence = DimensionName.TOOL_SELECTION, DimensionName.PLAN_COHERENCE
+    one = a_result(dimensions=[a_dimension(selection, 1, 1, 0.5), a_dimension(coherence, 3, 4)])
+    two = a_result(F, dimensions=[a_dimension(selection, 1, 4, 0.5), a_dimension(coherence, 4, 4, 0.9)])
+    none = a_result(dimensions=[a_dimension(selection, 0, 0, 0.5)])
+    first, second = a_verdict(one, two, none).summary.by_dimension
+    assert (first.name, first.value, first.n, first.threshold, first.passed) == (selection, 0.4, 5, 0.5, False)
+    assert (second.name, second.value, second.n, second.threshold, second.passed) == (coherence, 0.875, 8, None, True)
+    assert first.ci_low is not None
+    assert (first.ci_low, first.ci_high) == wilson(2, 5)
+    assert a_verdict(none).summary.by_dimension[0].value is None
+    assert a_verdict(a_result()).summary.by_dimension == []
 
 
 RESULTS = st.lists(st.sampled_from([a_result(), a_result(F), a_result(D), a_result(E), WAIVED, LOST]), max_size=6)

@@ -102,3 +102,13 @@ def test_reads_name_their_side() -> None:
     for wrong in ("args", "result().x", "result(get_order)", "raw.x", "result(a.b"):
         with pytest.raises(ValueError, match="is no field"):
             Read.parse(wrong)
+
+
+def test_what_a_workflow_does_not_use_is_not_in_its_digest(tmp_path: Path) -> None:
+    """Pins hold for a harness state, so a new optional field may not move it where nobody uses it."""
+    path = tmp_path / "invariants.yaml"
+    path.write_text("workflow: refund\ninvariants: [{id: a, kind: must_not, at: {tool: x}}]\n")
+    assert load(path).digest == "332752c6a29463fd8e0cee7e6531e854b3e2ccd5db1ece33cc073790d369d5da"
+    path.write_text("workflow: refund\ndimensions: {tool_selection: 1.2}\n")
+    with pytest.raises(InvariantError, match=r"<= 1"):
+        load(path)

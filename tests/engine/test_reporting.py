@@ -10,11 +10,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twiceshy.envelope import Kind
-from twiceshy.outcome import BoundaryState, Failure, Outcome
+from twiceshy.outcome import BoundaryState, DimensionName, Failure, Outcome
 from twiceshy.outcome import Divergence as DivergenceKind
 from twiceshy.reporting import annotations, console, jsonfile, junit, markdown
 from twiceshy.reporting.escaping import LONGEST, code, plain
-from twiceshy.verdict import Boundary, ChampionRef, Divergence, GraderRef, Near, Policy, Result, Verdict, Waiver
+from twiceshy.verdict import (
+    Boundary,
+    ChampionRef,
+    Dimension,
+    Divergence,
+    GraderRef,
+    Near,
+    Policy,
+    Result,
+    Verdict,
+    Waiver,
+)
 from verdicts import SIGNATURE, TRACE, a_mode, a_result, a_verdict, a_violation
 
 P, F, D, E = Outcome.PASSED, Outcome.FAILED, Outcome.DIVERGED, Outcome.ERROR
@@ -53,6 +64,23 @@ def a_hostile_verdict() -> Verdict:
         a_result(P, **shared), workflow=HOSTILE, champion=ChampionRef(ref=HOSTILE, digest="d"), graders=[GraderRef(id=HOSTILE, version=1)],
         policy=Policy(accept_unexercised=[HOSTILE]),
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RENDERERS)
+def test_dimension_below_its_threshold_is_named(name: str) -> None:
+    low = Dimension(
+        name=DimensionName.TOOL_SELECTION, value=0.5, threshold=0.8, n=4, ci_low=0.15, ci_high=0.85, passed=False
+    )
+    high = Dimension(
+        name=DimensionName.PLAN_COHERENCE, value=1.0, threshold=0.8, n=4, ci_low=0.5, ci_high=1.0, passed=True
+    )
+    failed = a_result(F, violations=[], failure=Failure.DIMENSION, dimensions=[low, high])
+    shown = RENDERERS[name](a_verdict(failed))
+    assert "tool" in shown
+    assert "selection" in shown
+    assert "0.8" in shown
+    if name != "json":
+        assert "coherence" not in shown
 
 
 @pytest.mark.parametrize("name", RENDERERS)

@@ -159,3 +159,28 @@ def test_diverged_call_has_a_state() -> None:
         assert found is not None
         assert found.boundary_state is state
     assert of(a_transcript()).divergence.boundary_state is None  # type: ignore[union-attr]
+
+
+def test_result_tells_the_dimensions_that_decide() -> None:
+    grader = case_grader(
+        LOADED, some_invariants(dimensions={"plan_coherence": 0.9, "error_recovery": 1}, allowed_writes=[{"tool": "issue_refund"}]), POLICY
+    )  # fmt: skip
+    transcript = a_transcript(a_played(1), a_played(3), a_played(4), REFUND)
+    result = case_result(
+        grader, [mode_run(FULL, [Trial(transcript, grader.trial(transcript, FULL))])], isolation="hermetic"
+    )
+    assert (result.outcome, result.failure) == (Outcome.FAILED, Failure.DIMENSION)
+    assert result.modes[0].violated == ["dimension:plan_coherence"]
+    held = {one.name.value: (one.value, one.threshold, one.n, one.passed) for one in result.dimensions}
+    assert held["plan_coherence"] == (0.75, 0.9, 4, False)
+    assert held["error_recovery"] == (None, 1, 0, None)
+    assert "tool_selection" not in held
+
+
+def test_only_a_whole_pass_tells_its_calls() -> None:
+    passed = of(a_transcript(a_played(1, seen={"order_id": "A184"}), *REFUSED))
+    assert [call.tool for call in passed.modes[0].calls] == ["get_order", "issue_refund"]
+    assert passed.modes[0].calls[0].args == {"order_id": digest("A184")}
+    assert of(a_transcript(a_played(1), REFUND)).modes[0].calls == []
+    diverged = a_transcript(a_played(1), *REFUSED, divergence=a_divergence())
+    assert of(diverged).modes[0].calls == []

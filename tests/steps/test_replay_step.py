@@ -80,7 +80,7 @@ def test_steps_stand_beside_the_record(told: Replayed) -> None:
 
 def test_the_same_shard_gives_the_same_tables(cases: Path, told: Replayed) -> None:
     again = replayed(a_request(cases, breaks=True, workers=2))
-    for name in ("replays", "violations", "intents", "steps"):
+    for name in ("replays", "violations", "intents", "dimensions", "steps"):
         assert getattr(again, name).equals(getattr(told, name)), name
 
 
@@ -108,6 +108,17 @@ def test_an_engine_past_its_time_is_killed(cases: Path) -> None:
 def test_break_says_what_it_showed(told: Replayed) -> None:
     states = told.replays.filter(pl.col("broken_by").is_not_null())["break_state"]
     assert set(states) == {"killed"}
+
+
+def test_dimensions_are_measured_each_trial(told: Replayed) -> None:
+    ended = told.dimensions.filter(case_id="refund-below-limit")
+    assert ended.height == 6 * told.replays.filter(case_id="refund-below-limit").height
+    coherent = ended.filter(dimension="plan_coherence").row(0, named=True)
+    assert (coherent["value"], coherent["threshold"], coherent["passed"]) == (1.0, None, None)
+    assert coherent["n"] > 0
+    assert ended.filter(dimension="tool_selection")["value"].is_null().all()
+    decided = told.replays.filter(pl.col("decided"))
+    assert told.dimensions.join(decided, on="replay_id", how="semi")["value"].is_null().all()
 
 
 def test_each_case_has_its_duration(told: Replayed) -> None:

@@ -155,7 +155,7 @@ def judged_run(
         chosen = judging.selected(of_workflow, select)
         known = _champion(config, ready.workflow, pinned)
         against = judging.candidacy(ready.versions, known.versions if known else None, terms.accepted)
-        docket = judging.graders(chosen, rules, terms)
+        docket = judging.graders(chosen, rules, terms, champion=known)
         progress = Progress(len(docket), what="cases", quiet=quiet)
         judged = judging.judge_cases(
             pool, docket, rules, terms, against, heard=lambda done: progress.advance(done.result.name)
@@ -170,7 +170,7 @@ def _verdict(
 ) -> Verdict:  # fmt: skip
     import msgspec
 
-    from twiceshy import champion, gate
+    from twiceshy import champion, gate, graders
     from twiceshy.identity import digest
     from twiceshy.verdict import CandidateRef, CatalogRef, Git, Run, Tool
 
@@ -196,6 +196,7 @@ def _verdict(
         harness_version=version("twiceshy"),
         harness_state=rules.harness,
         git=Git(sha=_sha()),
+        graders=graders.loaded(rules.invariants),
         trials=terms.trials,
     )
     return gate.verdict(Tool(version=version("twiceshy")), run, policy, results)

@@ -51,6 +51,8 @@ def _reason(result: Result) -> Iterator[tuple[str, object]]:
             yield "also", ",".join(violation.assertion_id for violation in rest)
     elif result.failure is not None:
         yield "failure", result.failure
+        if missed := phrases.missed(result):
+            yield "because", "; ".join(missed)
     if result.divergence is not None:
         yield from _diverged(result, result.divergence)
     if result.error is not None:

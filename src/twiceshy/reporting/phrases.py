@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from twiceshy.outcome import Outcome
+from twiceshy.outcome import Failure, Outcome
 
 if TYPE_CHECKING:
     from twiceshy.verdict import Divergence, Result, Summary, Verdict, Violation
@@ -53,9 +53,20 @@ def why(result: Result) -> str:
         )
     if result.divergence is not None and result.outcome is Outcome.DIVERGED:
         return result.divergence.kind.meaning + (f": {result.divergence.detail}" if result.divergence.detail else "")
+    if result.failure is Failure.DIMENSION:
+        return "; ".join(missed(result))
     if result.failure is not None:
         return result.failure.value.replace("_", " ")
     return result.error or result.outcome.meaning
+
+
+def missed(result: Result) -> list[str]:
+    """The dimensions that are below their thresholds: `tool_selection 0.50 of 4, at least 0.80`."""
+    return [
+        f"{one.name} {one.value:.2f} of {one.n}, at least {one.threshold:.2f}"
+        for one in result.dimensions
+        if one.passed is False and one.value is not None
+    ]
 
 
 def remarks(verdict: Verdict) -> list[str]:

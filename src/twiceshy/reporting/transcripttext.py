@@ -9,7 +9,7 @@ from msgspec import UNSET, UnsetType
 from twiceshy.aligning import AlignedStep, Alignment, align
 from twiceshy.envelope import CODE_KINDS, Crossing
 from twiceshy.matching import differences
-from twiceshy.outcome import Outcome
+from twiceshy.outcome import Failure, Outcome
 from twiceshy.reporting.escaping import plain
 
 if TYPE_CHECKING:
@@ -113,6 +113,9 @@ def _at_the_end(verdict: TrialVerdict) -> Iterator[str]:
     for judgement in verdict.violations:
         if judgement.place is None:
             yield f"{judgement.id} ({judgement.tier}) at the end: {judgement.message}{_detail(judgement.detail)}"
+    if verdict.failure is Failure.DIMENSION:
+        for score in verdict.missed:
+            yield f"{score.name} is {score.hits} of {score.n}, and must be at least {score.threshold}"
     if verdict.outcome is Outcome.ERROR and verdict.error:
         yield verdict.error.splitlines()[0]
     if verdict.open:
