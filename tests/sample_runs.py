@@ -35,9 +35,10 @@ def replayed(spec: str, recorded: Envelope, cut: CutPoint | None = None, breaks:
     factory, _ = candidates.load(f"examples.{spec}")
     terms = Terms(policy=POLICIES[recorded.workflow], cut=cut or CutPoint())
     with contextlib.suppress(RunDiverged):
-        boundary = BreakingBoundary(Replay(recorded, terms, journal), breaks, on_applied=lambda _: None)
+        replay = Replay(recorded, terms, journal)
+        boundary = BreakingBoundary(replay, breaks, record=recorded, terms=terms, on_applied=lambda _: None)
         agent = factory(boundary)
-        boundary.strip()
+        boundary.complete()
         journal.ended(run(agent, recorded.input.user))
     return transcript_of(lines)
 

@@ -18,8 +18,9 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from twiceshy import documents, encoding
+from twiceshy.breaking.operators import Operator, Written, parse
 from twiceshy.cutpoint import CutPoint
-from twiceshy.envelope import Record
+from twiceshy.envelope import Kind, Record
 from twiceshy.errors import CaseError, DigestMismatch, FormatError, InputError
 from twiceshy.identity import digest
 from twiceshy.outcome import DimensionName, Mode, Ratio
@@ -28,6 +29,7 @@ from twiceshy.writes import DeclaredWrite
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from twiceshy.breaking import Break
     from twiceshy.envelope import Envelope
 
 FORMAT = "twiceshy/case/1"
@@ -117,7 +119,8 @@ class Case(Record, frozen=True, kw_only=True):
     decided_by: list[str] = []
     enforce_counts: bool | UnsetType = UNSET
     expect: Expect = Expect()
-    breaks: list[str] = []
+    breaks: list[Written] = []
+    """What must turn it red: `guard.off:refund-approval`, or {patch: file.diff}; all operators are in `twiceshy.breaking`."""
     dimensions: dict[DimensionName, Ratio] | UnsetType = UNSET
     """The least share of a dimension, before that of the workflow."""
     envelope_digest: str = ""
@@ -156,12 +159,14 @@ def load(path: Path) -> LoadedCase:
 
     Raises InputError for a missing file, FormatError for an unknown format, CaseError for a wrong case.yaml (file and line), DigestMismatch.
     """
-    case = _case(path / "case.yaml")
+    document = documents.Document(path / "case.yaml")
+    case = _case(document)
     envelope = load_envelope(path / "envelope.jsonl")
     if case.envelope_digest != envelope.digest:
         raise DigestMismatch.of(path / "case.yaml", stated=case.envelope_digest, actual=envelope.digest)
     if case.trace_id != envelope.trace_id or case.workflow != envelope.workflow:
         raise CaseError.at(path / "case.yaml", "trace_id and workflow must be those of its envelope.")
+    _refuse_breaks(document, case, envelope)
     return LoadedCase(case=case, envelope=envelope, path=path)
 
 
@@ -216,8 +221,8 @@ def case_text(case: Case) -> str:
     return str(yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=120))
 
 
-def _case(path: Path) -> Case:
-    document = documents.Document(path)
+def _case(document: documents.Document) -> Case:
+    path = document.path
     version = document.value.get("format") if isinstance(document.value, dict) else None
     if version != FORMAT:
         raise FormatError.unknown(path, version, known=FORMAT, upgrade="Install the twiceshy release that wrote it.")
@@ -228,6 +233,32 @@ def _case(path: Path) -> Case:
         except InputError as broken:
             raise CaseError.at(path, str(broken), line=document.line(f"$.judge[{at}]")) from None
     return case
+
+
+def _refuse_breaks(document: documents.Document, case: Case, envelope: Envelope) -> None:
+    """Raise CaseError, with the line, for a break that is none or that names what is not there."""
+    for at, written in enumerate(case.breaks):
+        try:
+            problem = _amiss(parse(written), document.path.parent, envelope)
+        except CaseError as broken:
+            problem = str(broken)
+        if problem is not None:
+            raise CaseError.at(document.path, problem, line=document.line(f"$.breaks[{at}]"))
+
+
+def _amiss(found: Break, folder: Path, envelope: Envelope) -> str | None:
+    if found.operator is Operator.PATCH and not (folder / found.target).is_file():
+        return f"patch: no such file {found.target!r} beside the case."
+    if found.operator is Operator.PROPOSAL_REPLACE and not _answered(envelope, int(found.target)):
+        return f"{found.text!r}: the record holds no model output at step {found.target}."
+    return None
+
+
+def _answered(envelope: Envelope, seq: int) -> bool:
+    return any(
+        (crossing.kind, crossing.seq, crossing.sub) == (Kind.MODEL, seq, 0) and crossing.raw is not UNSET
+        for crossing in envelope.crossings
+    )
 
 
 def _outsourced(line: bytes, blobs: Path) -> bytes:

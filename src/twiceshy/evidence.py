@@ -17,6 +17,7 @@ from twiceshy.envelope import Crossing, Effect, Kind
 from twiceshy.history import History
 from twiceshy.identity import equal
 from twiceshy.matching import CALLS, recordings
+from twiceshy.writes import went_unanswered
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -200,7 +201,7 @@ def replayed_run(transcript: Transcript, policy: ToolsPolicy, *, workflow: str) 
         transcript.divergence is None and transcript.crash is None and disposition is not None and disposition.ended
     )
     return Run(
-        workflow=workflow, steps=_ordered([_step(played, policy) for played in transcript.played]), policy=policy,
+        workflow=workflow, steps=_ordered([_step(played, policy) for played in _meant(transcript)]), policy=policy,
         output=disposition.output if returned and disposition is not None else UNSET, ended=returned, replayed=True,
     )  # fmt: skip
 
@@ -214,6 +215,15 @@ def states(run: Run) -> Iterator[tuple[Step, str]]:
         yield call, history.state(crossing.name)
         if run.is_write(call) and call.fate is not Fate.NOTHING:
             history.enter(crossing.scope, crossing.name, call.key)
+
+
+def _meant(transcript: Transcript) -> Iterator[Played]:
+    """All but a write at which the run diverged, where a stale output of a frozen model asked for it: what that text would do under other writes is no news."""
+    stale = {(played.crossing.scope, played.crossing.seq) for played in transcript.played if played.stale}
+    for played in transcript.played:
+        crossing = played.crossing
+        if not (went_unanswered(crossing) and (crossing.scope, crossing.group) in stale):
+            yield played
 
 
 def _step(played: Played, policy: ToolsPolicy) -> Step:

@@ -1,4 +1,4 @@
-"""Judging a candidate by the catalog: cases by judging modes by trials, sealed, graded, compared with the champion; and breaks, which must turn a case red.
+"""Judging a candidate by the catalog: cases by judging modes by trials, sealed, graded, compared with the champion.
 
 One session a worker; cases go to whichever worker is free; results come in the order of the cases, whatever finished first.
 """
@@ -9,16 +9,16 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
-from twiceshy import breaking, casefile, invariants, policy, redaction
+from twiceshy import casefile, invariants, policy, redaction
 from twiceshy.champion import harness_state
 from twiceshy.envelope import Kind
 from twiceshy.errors import CaseError, InputError
 from twiceshy.exercise import changed_layers
 from twiceshy.grading import case_grader
-from twiceshy.outcome import Mode, Outcome
-from twiceshy.results import Candidacy, broken, case_result
+from twiceshy.outcome import Mode
+from twiceshy.results import Candidacy, case_result
 from twiceshy.running import Task
 from twiceshy.sealing import Limits
 from twiceshy.trials import Trial, mode_run
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from twiceshy.casefile import Judge, LoadedCase
     from twiceshy.champion import Champion
     from twiceshy.envelope import Versions
-    from twiceshy.grading import CaseGrader, TrialVerdict
+    from twiceshy.grading import CaseGrader
     from twiceshy.invariants import Invariants
     from twiceshy.policy import ToolsPolicy
     from twiceshy.redaction import Keyring
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
     Heard = Callable[["Judged"], object]
 
-BreakState = Literal["killed", "survived", "inconclusive", "error"]
 SELECTORS = ("id", "signature", "tool", "layer", "kind", "severity")
 
 
@@ -105,19 +104,6 @@ class Judged:
     """The judging mode of each of `modes`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BreakRun:
-    """One break under one judging mode. killed: FAILED on the case's own ids; inconclusive: DIVERGED, or FAILED on others; error: it applied nowhere."""
-
-    case: str
-    text: str
-    mode: str
-    state: BreakState
-    violated: Sequence[str] = ()
-    judge: Judge
-    trial: Trial
-
-
 def load_cases(root: Path) -> list[LoadedCase]:
     """Every case under a root, checked. Raises InputError for the first that cannot be used, CaseError where two share an id."""
     if not root.is_dir():
@@ -156,7 +142,7 @@ def graders(
     """A grader a case. Everything about a case that can be refused is refused here, before the first trial.
 
     champion: whose calls a candidate's are measured by, where a case has no annotation of its own.
-    Raises CaseError for an invariant the workflow lacks or a break that is none, LiveWrite where a judging mode names a write live.
+    Raises CaseError for an invariant the workflow lacks, LiveWrite where a judging mode names a write live.
     """
     made = [
         case_grader(
@@ -168,8 +154,6 @@ def graders(
         for judge in terms.judges_of(loaded):
             judge.cut.refuse_live_writes(rules.policy)
             _refuse_empty(loaded, judge)
-        for text in loaded.case.breaks:
-            breaking.parse(text)
     return made
 
 
@@ -216,14 +200,6 @@ def judge_cases(
         return list(threads.map(one, docket))
 
 
-def break_case(session: Session, grader: CaseGrader, rules: Rules, terms: Terms) -> list[BreakRun]:
-    """Every break of a case under every judging mode, one trial each: the gate must be able to go red."""
-    judges = terms.judges_of(grader.loaded)
-    return [
-        _break(session, grader, rules, terms, judge, text) for text in grader.loaded.case.breaks for judge in judges
-    ]
-
-
 def _mode(session: Session, grader: CaseGrader, rules: Rules, terms: Terms, judge: Judge) -> ModeRun:
     cut = judge.cut
     trials = []
@@ -231,27 +207,6 @@ def _mode(session: Session, grader: CaseGrader, rules: Rules, terms: Terms, judg
         played = session.play(rules.task(grader.loaded, judge, terms, number=number))
         trials.append(Trial(played.transcript, grader.trial(played.transcript, cut)))
     return mode_run(cut, trials)
-
-
-def _break(session: Session, grader: CaseGrader, rules: Rules, terms: Terms, judge: Judge, text: str) -> BreakRun:
-    played = session.play(rules.task(grader.loaded, judge, terms, breaks=[text]))
-    verdict = grader.trial(played.transcript, judge.cut)
-    violated = broken(verdict)
-    return BreakRun(
-        case=grader.loaded.case.id, text=text, mode=judge.cut.label, violated=violated,
-        state=_state(grader.loaded, verdict, applied=text in played.applied), judge=judge,
-        trial=Trial(played.transcript, verdict),
-    )  # fmt: skip
-
-
-def _state(loaded: LoadedCase, verdict: TrialVerdict, *, applied: bool) -> BreakState:
-    """Killed = FAILED on the case's own invariant ids; a break that changed nothing proves nothing (semantics.md §8.1)."""
-    if not applied or verdict.outcome is Outcome.ERROR:
-        return "error"
-    if verdict.outcome is Outcome.PASSED:
-        return "survived"
-    own = {*loaded.case.invariants, *loaded.case.decided_by}
-    return "killed" if verdict.outcome is Outcome.FAILED and own & set(broken(verdict)) else "inconclusive"
 
 
 def _fits(loaded: LoadedCase, key: str, glob: str) -> bool:

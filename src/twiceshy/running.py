@@ -8,23 +8,25 @@ import subprocess
 import sys
 import tempfile
 import time
-from contextlib import ExitStack
-from dataclasses import dataclass, field
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 import msgspec
 
 from twiceshy import exchange
+from twiceshy.breaking import copies
 from twiceshy.errors import CandidateError, InfrastructureError, IsolationNotHeld
 from twiceshy.exchange import Channel, Over, Ready, Refused, Start, Trial
 from twiceshy.journal import transcript_of
 from twiceshy.sealing import Limits, cpu_spent, host_targets, scrubbed_environment
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from types import TracebackType
 
+    from twiceshy.breaking import Break
     from twiceshy.casefile import Judge, LoadedCase
     from twiceshy.exchange import Message
     from twiceshy.policy import ToolsPolicy
@@ -141,6 +143,16 @@ class Session:
             elif message.mark == exchange.OVER:
                 over = msgspec.json.decode(message.body, type=Over)
                 return Played(transcript=_told(lines, over, task.limits), applied=frozenset(applied), cpu_s=over.cpu_s)
+
+    @contextmanager
+    def broken(self, found: Break, case: Path) -> Iterator[Session]:
+        """A session of the same candidate with its code broken, for the `with` block. case: the folder of the case. Raises NotApplicable, and what Session raises."""
+        spec = self._spec
+        with copies.changed(found, path=spec.path, env=self._env, case=case) as now:
+            broken = replace(spec, path=now.path, allow_env=[*spec.allow_env, *now.env])
+            env = {**self._env, **now.env}
+            with Session(broken, env=env, folder=self._folder, cases=self._cases, weak=self._weak) as session:
+                yield session
 
     def close(self) -> None:
         """End the session's process; the kernel ends everything in its namespaces with it."""

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import msgspec
 
-from twiceshy import judging
+from twiceshy import breakage, judging
+from twiceshy.breakage import BreakRun, BreakState
 from twiceshy.casefile import Judge, load
 from twiceshy.champion import Champion
 from twiceshy.encoding import record_line, record_of
@@ -24,7 +25,7 @@ from twiceshy.graders.duplicates import duplicates
 from twiceshy.graders.explained import Explanation, explanation
 from twiceshy.grading import TrialVerdict
 from twiceshy.judgement import CaseTerms, Context
-from twiceshy.judging import BreakState, Terms
+from twiceshy.judging import Terms
 from twiceshy.outcome import AnsweredBy
 from twiceshy.redaction import Keyring
 from twiceshy.running import CandidateSpec
@@ -32,6 +33,7 @@ from twiceshy.sealing import Limits
 from twiceshy.sessions import SessionPool
 from twiceshy.transcript import Transcript
 from twiceshy.verdict import Result
+from twiceshy.writes import went_unanswered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -175,7 +177,7 @@ def _run(request: ShardRequest, write: Callable[[Line], None]) -> None:
                 _write_case(grader, judged, write)
                 if last and request.breaks and grader.loaded.case.breaks:
                     with pool.lent() as session:
-                        _write_breaks(grader, judging.break_case(session, grader, rules, terms), write)
+                        _write_breaks(grader, breakage.break_case(session, grader, rules, terms), write)
             if not last:
                 write(AgainLine())
 
@@ -187,7 +189,7 @@ def _write_case(grader: CaseGrader, judged: Judged, write: Callable[[Line], None
     write(ResultLine(result=judged.result))
 
 
-def _write_breaks(grader: CaseGrader, runs: list[judging.BreakRun], write: Callable[[Line], None]) -> None:
+def _write_breaks(grader: CaseGrader, runs: list[BreakRun], write: Callable[[Line], None]) -> None:
     for run in runs:
         line = _trial_line(grader, run.judge, 0, run.trial)
         write(msgspec.structs.replace(line, broken_by=run.text, break_state=run.state))
@@ -205,6 +207,7 @@ def _intents(grader: CaseGrader, transcript: Transcript) -> Iterator[IntentLine]
     case = CaseTerms(names=frozenset(), recorded=grader.recorded, expected=grader.loaded.case.expect.writes)
     context = Context(run=run, invariants=grader.invariants, case=case)
     explained = {step.crossing.seq: explanation(step, context) for step in run.writes()}
+    known: Explanation = "recorded"  # what a write that the record holds under other writes is, whoever asked for it
     repeats = {again.crossing.seq for again, _, _ in duplicates(run)}
     for played in transcript.played:
         crossing = played.crossing
@@ -212,7 +215,7 @@ def _intents(grader: CaseGrader, transcript: Transcript) -> Iterator[IntentLine]
             yield IntentLine(
                 seq=crossing.seq, tool=crossing.name, key=crossing.key, state=crossing.state, proposed=crossing.proposed, seen=crossing.seen,
                 idempotency_key=played.idempotency_key, blocked_by=crossing.blocked_by, answered_by=played.answered_by,
-                explained_by=explained.get(crossing.seq), duplicate=crossing.seq in repeats,
+                explained_by=explained.get(crossing.seq, known if went_unanswered(crossing) else None), duplicate=crossing.seq in repeats,
             )  # fmt: skip
 
 

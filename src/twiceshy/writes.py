@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET
 
 from twiceshy import paths
-from twiceshy.envelope import Record
+from twiceshy.envelope import Crossing, ErrorRecord, Record
 from twiceshy.identity import canonical, equal
 from twiceshy.matching import fresh
 from twiceshy.outcome import AnsweredBy
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from twiceshy.policy import ToolPolicy
+
+_UNANSWERED = ErrorRecord(cls="twiceshy.Unanswered", type="unanswered", message="the run diverged here")
 
 _INSERT = re.compile(r"\$\{args\.([^}]+)\}")
 
@@ -71,6 +73,16 @@ def answer(
     if schema is not None:
         return made(schema), AnsweredBy.OUTPUT_SCHEMA
     return {"ok": True}, AnsweredBy.OK
+
+
+def unanswered(crossing: Crossing) -> Crossing:
+    """The intent of a write at which the run diverges: it was asked for, so what must not be is judged on it; nothing may rest on its having happened."""
+    return msgspec.structs.replace(crossing, error=_UNANSWERED)
+
+
+def went_unanswered(crossing: Crossing) -> bool:
+    """Whether it is such an intent."""
+    return crossing.error == _UNANSWERED
 
 
 def filled(template: Any, seen: Any) -> Any:

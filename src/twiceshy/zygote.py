@@ -133,16 +133,19 @@ def _play(channel: Channel, factory: Factory, boundaries: frozenset[str], envelo
         clock = _clock(envelope.pins.clock)
         frozen.install(clock, frozen.Draws(trial.seed.encode(), trial.number))
         journal = Journal(_line(channel))
-        replay = Replay(envelope, _terms(trial, envelope), journal, clock=clock, on_end=_end)
+        terms = _terms(trial, envelope)
+        replay = Replay(envelope, terms, journal, clock=clock, on_end=_end)
         sys.addaudithook(_dialling(replay))
         boundary = BreakingBoundary(
             replay,
             [breaking.parse(text) for text in trial.breaks],
+            record=envelope,
+            terms=terms,
             on_applied=lambda found: channel.send(exchange.APPLIED, found.text.encode()),
         )
         agent = factory(boundary)
         candidates.same(boundaries, boundary)
-        boundary.strip()
+        boundary.complete()
         _told(journal, run(agent, envelope.input.user))
     except TwiceshyError as fault:
         channel.send(exchange.LINE, b"F\t" + msgspec.json.encode(str(fault)))

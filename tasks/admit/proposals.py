@@ -8,6 +8,7 @@ import msgspec
 
 from tasks.attribute.schema import RAN_PAST_DONE
 from tasks.workflows import Workflow
+from twiceshy.breaking import Written
 from twiceshy.casefile import Case, Layer, Opportunity
 from twiceshy.envelope import Crossing, Envelope, Kind
 from twiceshy.history import effective
@@ -119,7 +120,7 @@ def _decided_by(tool: str | None, workflow: Workflow, stood: Sequence[Standing])
     return found
 
 
-def _breaks(tool: str | None, layer: str, membership: Mapping[str, Any], stood: Sequence[Standing]) -> list[str]:
+def _breaks(tool: str | None, layer: str, membership: Mapping[str, Any], stood: Sequence[Standing]) -> list[Written]:
     """The damage that must turn the case red: guards of the violating tool off; without a guard, the field stripped again.
 
     Where a guard stands, what a hook strips no longer decides: such a break would survive on every repaired version. A prompt or a model has no operator yet.
@@ -129,5 +130,5 @@ def _breaks(tool: str | None, layer: str, membership: Mapping[str, Any], stood: 
     guards = {f"guard.off:{code.name}" for code in stood if code.kind == Kind.GUARD and code.at == f"before:{tool}"}
     shown = msgspec.json.decode(membership["evidence"])
     if guards or membership["stage"] != "post-tool-hook" or shown["change"] != "strip":
-        return sorted(guards)
+        return [*sorted(guards)]
     return [f"hook.strip:{tool if shown['boundary'] == '-' else shown['boundary']}.{shown['path']}"]

@@ -1,3 +1,4 @@
+import re
 from pathlib import Path
 from typing import Any
 
@@ -8,9 +9,10 @@ from hypothesis import strategies as st
 
 from builders import a_crossing, an_envelope
 from twiceshy import casefile
+from twiceshy.breaking import CodeBreak
 from twiceshy.casefile import Case, Expect, Judge, Layer, Opportunity, Review
 from twiceshy.encoding import envelope_of, lines
-from twiceshy.envelope import Envelope, RunInput
+from twiceshy.envelope import Envelope, Kind, RunInput
 from twiceshy.errors import CaseError, DigestMismatch, FormatError, InputError
 from twiceshy.outcome import DimensionName, Mode
 from twiceshy.writes import DeclaredWrite
@@ -41,7 +43,7 @@ def change(path: Path, old: str, new: str) -> None:
 def test_a_case_comes_back_as_it_was_saved(tmp_path: Path) -> None:
     envelope = an_envelope(a_crossing(seen={"at": b"\x00"}, raw=(1, None)), input=RunInput(user={"day": "thu"}))
     given = {
-        "judge": [Judge(mode=Mode.CUT_POINT, after=3, live=["model:planner"])], "opportunity": Opportunity(seq=4), "breaks": ["guard.off:limit"],
+        "judge": [Judge(mode=Mode.CUT_POINT, after=3, live=["model:planner"])], "opportunity": Opportunity(seq=4), "breaks": ["guard.off:limit", CodeBreak(env={"LIMIT": "9"})],
         "expect": Expect(writes=[DeclaredWrite(tool="pay", args={"amount": 1}, answer={"ok": True})]), "layer": Layer(name="harness.tool"),
     }  # fmt: skip
     path = saved(tmp_path, envelope, **given)
@@ -189,3 +191,25 @@ def test_what_a_case_does_not_use_is_not_in_its_digest() -> None:
         id="t", kind="failure", workflow="refund", trace_id="a" * 32, dimensions={DimensionName.TOOL_SELECTION: 1}
     )
     assert used.digest != plain.digest
+
+
+@pytest.mark.parametrize(
+    ("break_", "says"),
+    [
+        ("guard.of:limit", "Did you mean 'guard.off'?"),
+        ("proposal.replace:1", "holds no model output at step 1"),
+        (CodeBreak(patch="gone.diff"), "no such file 'gone.diff'"),
+        (CodeBreak(), "exactly one of patch, env and git"),
+    ],
+)
+def test_a_wrong_break_is_refused_with_its_line(tmp_path: Path, break_: Any, says: str) -> None:
+    path = saved(tmp_path, breaks=["guard.off:a", break_])
+    with pytest.raises(CaseError, match=r"case\.yaml:\d+: .*" + re.escape(says)):
+        casefile.load(path)
+
+
+def test_a_break_that_is_there_is_taken(tmp_path: Path) -> None:
+    model = a_crossing(1, "planner", kind=Kind.MODEL, effect=None, raw={"parts": []})
+    path = saved(tmp_path, an_envelope(model), breaks=["proposal.replace:1", CodeBreak(patch="it.diff")])
+    (path / "it.diff").write_text("")
+    assert len(casefile.load(path).case.breaks) == 2

@@ -1,5 +1,6 @@
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,7 +24,7 @@ from twiceshy.judgement import CaseTerms, Context, Judgement
 from twiceshy.outcome import BoundaryState, Truth
 from twiceshy.policy import ToolPolicy
 from twiceshy.transcript import Played
-from twiceshy.writes import DeclaredWrite
+from twiceshy.writes import DeclaredWrite, unanswered
 
 SCHEMA = {
     "type": "object",
@@ -285,3 +286,20 @@ def test_replaying_the_record_explains_itself(names: list[str]) -> None:
     played = [keyed(seq, name, seen={"n": seq}) for seq, name in enumerate(names, 1)]
     assert explained(*played, recorded=recorded) is Truth.SATISFIED
     assert twice(*played, recorded=recorded).truth is Truth.SATISFIED
+
+
+def at_the_divergence(seq: int, *, stale: bool = False) -> tuple[Played, ...]:
+    """A write that was made, and the same again in a later turn, at which the run diverged."""
+    again = keyed(seq, group=seq - 1)
+    asked = msgspec.structs.replace(again, crossing=unanswered(again.crossing))
+    return (keyed(2, group=1), a_model(seq - 1, stale=stale), asked)
+
+
+def test_a_write_at_the_divergence_was_asked_for() -> None:
+    found = judged("no_duplicate_write", *at_the_divergence(4), divergence=a_divergence(place="#4"))
+    assert (found.truth, found.place) == (Truth.VIOLATED, "#4")
+
+
+def test_what_a_stale_text_asks_for_at_the_divergence_is_no_news() -> None:
+    found = judged("no_duplicate_write", *at_the_divergence(4, stale=True), divergence=a_divergence(place="#4"))
+    assert found.truth is Truth.OPEN

@@ -80,6 +80,10 @@ def test_a_write_recorded_under_other_writes_diverges() -> None:
     assert diverged(told) is Divergence.STATE_MISMATCH
     assert told.divergence is not None
     assert (told.divergence.boundary, told.divergence.nearest[0].reason) == ("tool:pay", "other writes came before it")
+    asked = told.played[-1]
+    assert (asked.intent, asked.answered_by, asked.crossing.seen) == (True, None, {"amount": 2, "note": "none"})
+    assert asked.crossing.error is not None
+    assert not asked.crossing.error.definite
 
 
 def test_a_write_answered_by_the_record_comes_before_every_other_answer() -> None:

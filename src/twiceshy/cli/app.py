@@ -9,10 +9,11 @@ from pathlib import Path
 import typer
 
 from twiceshy import configuration
+from twiceshy.cli.breaks import break_
 from twiceshy.cli.cases import case_app
 from twiceshy.cli.champions import champion_app
 from twiceshy.cli.gating import gate
-from twiceshy.cli.replays import break_, replay
+from twiceshy.cli.replays import replay
 from twiceshy.cli.settings import config_app, keys_app, schema
 from twiceshy.errors import ConfigurationError
 

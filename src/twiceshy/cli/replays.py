@@ -1,4 +1,4 @@
-"""`twiceshy replay` and `twiceshy break`: one case, looked at closely."""
+"""`twiceshy replay`: one case, looked at closely."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def replay(
     from twiceshy.reporting import transcripttext
     from twiceshy.results import Candidacy
 
-    with _opened(case, candidate, cases, weak=allow_weak_isolation) as (session, loaded, rules):
+    with opened(case, candidate, cases, weak=allow_weak_isolation) as (session, loaded, rules):
         terms = Terms(judges=judges(mode, live, after, freeze), trials=1)
         for judge in terms.judges:
             judge.cut.refuse_unknown(session.ready.boundaries)
@@ -81,38 +81,8 @@ def replay(
     raise typer.Exit(CODES[judged.result.outcome])
 
 
-def break_(
-    case: CaseName,
-    candidate: CandidateOption,
-    mode: ModeOption = "auto",
-    cases: CasesOption = None,
-    allow_weak_isolation: WeakOption = False,
-) -> None:
-    """Apply every break of a case to a candidate that passes it, and see that the case goes red.
-
-    Ends with 0 when every break was killed (FAILED on the case's own invariants), with 1 otherwise.
-
-    Example:
-      twiceshy break refund-t-1042 -c examples.refund:hook_fixed_and_guarded
-    """
-    from twiceshy.judging import Terms, break_case, graders
-
-    with _opened(case, candidate, cases, weak=allow_weak_isolation) as (session, loaded, rules):
-        if not loaded.case.breaks:
-            raise InputError(f"case {loaded.case.id!r} declares no breaks, so nothing shows that it can go red.")
-        terms = Terms(judges=judges(mode, None, None, None))
-        runs = break_case(session, graders([loaded], rules, terms)[0], rules, terms)
-    for run in runs:
-        typer.echo(f"{run.state:<13} {run.text}  [{run.mode}]  {', '.join(run.violated)}".rstrip())
-    killed = {run.text for run in runs if run.state == "killed"}
-    typer.echo(f"{len(killed)} of {len(loaded.case.breaks)} breaks killed")
-    raise typer.Exit(0 if killed == set(loaded.case.breaks) else 1)
-
-
 @contextmanager
-def _opened(
-    name: str, candidate: str, cases: Path | None, *, weak: bool
-) -> Iterator[tuple[Session, LoadedCase, Rules]]:
+def opened(name: str, candidate: str, cases: Path | None, *, weak: bool) -> Iterator[tuple[Session, LoadedCase, Rules]]:
     """A session of the candidate with the case that was named and the rules of its workflow."""
     from twiceshy import judging
     from twiceshy.running import Session

@@ -61,13 +61,7 @@ class Calls:
         if boundary is not BoundaryState.LIVE and outcome.error is None and outcome.by is not AnsweredBy.GUARD:
             returned = outcome.matched.crossing.error if outcome.matched else None
             crossing = msgspec.structs.replace(crossing, raw=outcome.value, error=returned)
-        self._course.journal.ahead(
-            Played(
-                crossing=crossing, boundary=boundary, answered_by=outcome.by, exercised=boundary is BoundaryState.LIVE,
-                matched=outcome.matched.crossing.place if outcome.matched else None,
-                idempotency_key=self._policy.idempotency_key(call.name, asked),
-            )
-        )  # fmt: skip
+        self._write_ahead(crossing, boundary, outcome)
         if effect is Effect.WRITE:
             self._take_effect(crossing, outcome)
         return self._answer(call, crossing, boundary, outcome)
@@ -157,7 +151,18 @@ class Calls:
         recorded = self._matcher.by_place.get(call.seq)
         return recorded if recorded is not None and recorded.name == call.name else None
 
+    def _write_ahead(self, crossing: Crossing, boundary: BoundaryState, outcome: _Outcome) -> None:
+        self._course.journal.ahead(
+            Played(
+                crossing=crossing, boundary=boundary, answered_by=outcome.by, exercised=boundary is BoundaryState.LIVE,
+                matched=outcome.matched.crossing.place if outcome.matched else None,
+                idempotency_key=self._policy.idempotency_key(crossing.name, crossing.seen),
+            )
+        )  # fmt: skip
+
     def _miss(self, crossing: Crossing, miss: Miss) -> NoReturn:
+        if crossing.effect is Effect.WRITE:
+            self._write_ahead(writes.unanswered(crossing), BoundaryState.INTERCEPTED, _Outcome())
         near = self._matcher.nearest(crossing.name, crossing.key, crossing.state, crossing.seen)
         self._course.diverge(crossing, miss.kind, "", near)
 

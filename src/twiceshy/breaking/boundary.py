@@ -1,0 +1,207 @@
+"""A boundary under which what a candidate declares is damaged, one run long."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from functools import cached_property, partial
+from inspect import iscoroutinefunction
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from msgspec import UNSET
+
+from twiceshy import paths
+from twiceshy.boundary import Boundary
+from twiceshy.breaking.answers import Answers
+from twiceshy.breaking.operators import Break, Operator
+from twiceshy.envelope import Kind
+from twiceshy.identity import equal
+from twiceshy.matching import fresh
+from twiceshy.stepping import running
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Mapping, Sequence
+
+    from twiceshy.envelope import Envelope
+    from twiceshy.replaying import Terms
+    from twiceshy.seam import Backend, Declared
+
+    Steps = Generator[Callable[[], Any], Any, Any]
+    Walk = Callable[[Declared, dict[str, Any]], Steps]
+
+
+class BreakingBoundary(Boundary):
+    """A boundary with breaks. `on_applied` hears of each break, once, when it first changes something; a frozen prefix is left as it was recorded."""
+
+    def __init__(
+        self, backend: Backend, breaks: Sequence[Break], *, record: Envelope, terms: Terms, on_applied: Callable[[Break], object]
+    ) -> None:  # fmt: skip
+        super().__init__(backend)
+        self._breaks = tuple(breaks)
+        self._record = record
+        self._cut = terms.cut
+        self._terms = terms
+        self._unheard = set(self._breaks)
+        self._on_applied = on_applied
+        self._late: dict[Break, Steps] = {}
+
+    @cached_property
+    def _answers(self) -> Answers:
+        return Answers(self._record, self._terms)
+
+    def guard(self, name: str, fn: Callable[[Any], Any], *, before: str) -> None:
+        """Declare a guard, switched off where a break says so."""
+        off = self._named(Operator.GUARD_OFF, name)
+        super().guard(name, fn if off is None else self._passing(off, None), before=before)
+
+    def hook(self, name: str, fn: Callable[[Any], Any], *, before: str | None = None, after: str | None = None) -> None:
+        """Declare a hook, switched off where a break says so."""
+        off = self._named(Operator.HOOK_OFF, name)
+        super().hook(name, fn if off is None else self._passing(off, UNSET), before=before, after=after)
+
+    def model(self, name: str, fn: Callable[..., Any], *, prompt: str | None = None) -> Callable[..., Any]:
+        """Declare a model, its output replaced at the step where a break says so."""
+        return super().model(name, self._replacing(name, fn), prompt=prompt)
+
+    def complete(self) -> None:
+        """Add the hooks that strip results and set arguments, after every hook of the candidate. Call it when the candidate has declared everything."""
+        for found in self._breaks:
+            if found.operator is Operator.HOOK_STRIP and found.names[0] in self.tools:
+                super().hook(f"break {found.text}", self._stripping(found), after=found.names[0])
+            elif found.operator is Operator.ARGS_SET and found.names[0] in self.tools:
+                super().hook(f"break {found.text}", self._setting(found), before=found.names[0])
+
+    def _tool_steps(self, declared: Declared, proposed: dict[str, Any]) -> Steps:
+        walk: Walk = super()._tool_steps
+        if not self._cut.in_prefix(self._numbers.last + 1):
+            for found in self._breaks:
+                around = self._AROUND.get(found.operator)
+                if around is not None and declared.name in found.names:
+                    walk = partial(around, self, found, walk)
+        return walk(declared, proposed)
+
+    def _dropped(self, found: Break, walk: Walk, declared: Declared, proposed: dict[str, Any]) -> Steps:
+        told = self._answers.of(declared, proposed)
+        if told is UNSET:
+            return (yield from walk(declared, proposed))
+        self._heard(found)
+        return told
+
+    def _doubled(self, found: Break, walk: Walk, declared: Declared, proposed: dict[str, Any]) -> Steps:
+        shown = yield from walk(declared, proposed)
+        self._heard(found)
+        yield from _quietly(walk(declared, proposed))
+        return shown
+
+    def _swapped(self, found: Break, walk: Walk, declared: Declared, proposed: dict[str, Any]) -> Steps:
+        first, _ = found.names
+        if declared.name == first:
+            told = self._answers.of(declared, proposed)
+            if found not in self._unheard or found in self._late or told is UNSET:
+                return (yield from walk(declared, proposed))
+            self._late[found] = walk(declared, proposed)
+            return told
+        late = self._late.pop(found, None)
+        if late is None:
+            return (yield from walk(declared, proposed))
+        self._heard(found)
+        try:
+            shown = yield from walk(declared, proposed)
+        except Exception:
+            yield from _quietly(late)
+            raise
+        yield from _quietly(late)
+        return shown
+
+    def _swallowed(self, found: Break, walk: Walk, declared: Declared, proposed: dict[str, Any]) -> Steps:
+        try:
+            shown = yield from walk(declared, proposed)
+        except Exception:  # noqa: BLE001 - the break hides whatever the tool raises
+            self._heard(found)
+            return self._answers.well(declared, proposed)
+        if not self._answers.failed(declared, shown):
+            return shown
+        self._heard(found)
+        return self._answers.well(declared, proposed)
+
+    _AROUND: ClassVar[Mapping[Operator, Callable[..., Steps]]] = {
+        Operator.CALL_DROP: _dropped,
+        Operator.CALL_DUPLICATE: _doubled,
+        Operator.ORDER_SWAP: _swapped,
+        Operator.ERROR_SWALLOW: _swallowed,
+    }
+
+    def _heard(self, found: Break) -> None:
+        if found in self._unheard:
+            self._unheard.discard(found)
+            self._on_applied(found)
+
+    def _named(self, operator: Operator, name: str) -> Break | None:
+        return next((found for found in self._breaks if found.operator is operator and found.target == name), None)
+
+    def _passing(self, off: Break, answer: object) -> Callable[[Any], Any]:
+        def passing(value: Any) -> Any:
+            self._heard(off)
+            return value if answer is UNSET else answer
+
+        return passing
+
+    def _replacing(self, name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
+        """The model's function, with the recorded output where a break replaces it. A frozen model gives the recorded one anyway."""
+        replaced = {
+            crossing.seq: (found, crossing.raw)
+            for found in self._breaks
+            for crossing in self._record.crossings
+            if found.operator is Operator.PROPOSAL_REPLACE and crossing.place == f"#{found.target}"
+            if (crossing.kind, crossing.name) == (Kind.MODEL, name) and crossing.raw is not UNSET
+        }
+        if not replaced:
+            return fn
+
+        def instead(output: Any) -> Any:
+            passage = running()
+            found, recorded = replaced.get(passage.seq if passage else 0, (None, None))
+            if found is None or equal(output, recorded):
+                return output
+            self._heard(found)
+            return fresh(recorded)
+
+        if iscoroutinefunction(fn) or iscoroutinefunction(getattr(fn, "__call__", None)):  # noqa: B004 - an object that is called like a function
+
+            async def replacing_async(request: Any) -> Any:
+                return instead(await fn(request))
+
+            return replacing_async
+
+        return lambda request: instead(fn(request))
+
+    def _stripping(self, found: Break) -> Callable[[Any], Any]:
+        def stripping(result: Any) -> Any:
+            if any(True for _ in paths.found(result, found.path)):
+                self._heard(found)
+            return paths.edited(result, found.path, lambda _: UNSET)
+
+        return stripping
+
+    def _setting(self, found: Break) -> Callable[[Any], Any]:
+        def setting(asked: Any) -> Any:
+            made = _with(asked, found.path, found.value)
+            if not equal(made, asked):
+                self._heard(found)
+            return made
+
+        return setting
+
+
+def _quietly(steps: Steps) -> Steps:
+    """A call that the agent never asked for: nobody is there to hear what it raises."""
+    with suppress(Exception):
+        yield from steps
+
+
+def _with(value: Any, parts: tuple[str, ...], made: Any) -> Any:
+    """The value with `made` wherever the path leads; a name that is missing is added, an item or a wildcard is not."""
+    if not parts:
+        return fresh(made)
+    if isinstance(value, dict) and parts[0] not in ("*", "[]"):
+        return {**value, parts[0]: _with(value.get(parts[0], {}), parts[1:], made)}
+    return paths.edited(value, parts, lambda _: fresh(made))
