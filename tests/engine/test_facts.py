@@ -12,24 +12,31 @@ from twiceshy.facts import facts, facts_of, grounded, grounded_before
 @pytest.mark.parametrize(
     ("leaf", "expected"),
     [
-        (750, {"n:750"}),
-        (750.0, {"n:750"}),
-        (0, {"n:0"}),
-        (True, set()),
-        (None, set()),
-        (float("nan"), set()),
-        ("A184", {"i:a184"}),
-        ("order A184 of 2026-06-02 is £1,750.00", {"i:a184", "d:2026-06-02", "n:1750"}),
-        ("jane@example.org", {"i:jane@example.org"}),
-        ("2 items on the 3rd", set()),
-        ("0.50 off", {"n:0.5"}),
-        ("thank you", set()),
-        ("AP-000", {"i:ap-000"}),
+        (750, ("n:750",)),
+        (750.0, ("n:750",)),
+        (0, ("n:0",)),
+        (True, ()),
+        (None, ()),
+        (float("nan"), ()),
+        ("A184", ("i:a184",)),
+        (
+            "order A184 of 2026-06-02 is £1,750.00",
+            (
+                "i:a184",
+                "d:2026-06-02",
+                "n:1750",
+            ),
+        ),
+        ("jane@example.org", ("i:jane@example.org",)),
+        ("2 items on the 3rd", ()),
+        ("0.50 off", ("n:0.5",)),
+        ("thank you", ()),
+        ("AP-000", ("i:ap-000",)),
     ],
     ids=str,
 )
-def test_facts_of_a_leaf(leaf: object, expected: set[str]) -> None:
-    assert facts(leaf) == expected
+def test_facts_of_a_leaf(leaf: object, expected: tuple[str, ...]) -> None:
+    assert facts(leaf) == set(expected)
 
 
 @given(st.integers(10, 10**12), st.sampled_from(["refund of {}", "£{}", "{}", "it is {}."]))
