@@ -109,12 +109,12 @@ class StepTask(Task[P, R], Generic[P, R]):
         self,
         step: Callable[P, R],
         *,
-        timeout: float,
+        timeout: float | None,
         tags: Sequence[str],
         waits: Sequence[float] = (),
         limit: str | None = None,
     ) -> None:
-        """timeout: seconds. waits: the seconds before each retry. limit: the name of a global concurrency limit."""
+        """timeout: seconds; None where the step keeps its own. waits: the seconds before each retry. limit: the name of a global concurrency limit."""
         super().__init__(
             step,
             name=step.__name__,
@@ -161,7 +161,7 @@ stratify  = StepTask(stratifying.stratify,  timeout=600,  tags=["sql"])
 sign      = StepTask(signing.sign,          timeout=1800, tags=["cpu"])
 attribute = StepTask(attributing.attribute, timeout=1800, tags=["cpu"])
 admit     = StepTask(admitting.admit,       timeout=3600, tags=["cpu"])
-replay    = StepTask(replaying.replay,      timeout=7200, tags=["replay"], limit="twiceshy-replay")
+replay    = StepTask(replaying.replay,      timeout=None, tags=["replay"], limit="twiceshy-replay")
 measure   = StepTask(publishing.measure,    timeout=1800, tags=["sql"])
 publish   = StepTask(publishing.publish,    timeout=600,  tags=["io"])
 retain    = StepTask(retaining.retain,      timeout=600,  tags=["io"], waits=[10, 60])

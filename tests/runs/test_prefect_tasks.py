@@ -23,9 +23,10 @@ def test_nothing_is_kept_or_cached() -> None:
 
     from tasks import prefect_tasks
 
-    for task in prefect_tasks.TABLE.values():
+    for name, task in prefect_tasks.TABLE.items():
         assert (task.persist_result, task.cache_policy) == (False, NO_CACHE)
-        assert task.timeout_seconds
+        # Replays come side by side in threads, where Prefect ends nothing; the step kills its engine at a limit of its own.
+        assert bool(task.timeout_seconds) == (name != "replay")
         assert task.tags
 
 

@@ -1,4 +1,5 @@
 import importlib
+import json
 import os
 import subprocess
 import sys
@@ -13,9 +14,16 @@ import yaml
 
 from prefect_server import ROOT, a_server, a_worker, environment, prefect, waited
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 
 STATED = yaml.safe_load((ROOT / "prefect.yaml").read_text(encoding="utf-8"))
+RUNS = {
+    "refresh/corpus-refresh": {"path": "data/samples/traces-2026-11-09.jsonl"},
+    "gate/replay-gate": {"candidate": "examples.refund:buggy"},
+    "retention/retention": {},
+}
+"""Flow and deployment -> the parameters that differ. The nightly is started by the automation on a completed refresh."""
+
 DEPLOYMENTS = {stated["name"]: stated for stated in STATED["deployments"]}
 
 
@@ -76,11 +84,18 @@ def test_deployments_apply_and_run(address: str, home: Path, client: Any, tmp_pa
     assert set(held) == set(DEPLOYMENTS)
     assert [one.name for one in client.read_automations_by_name("twiceshy-crash-silent-runs")]
 
-    where = {"TWICESHY_PATHS__CORPUS": str(tmp_path / "corpus"), "TWICESHY_PATHS__PUBLISHED": str(tmp_path / "published"), "TWICESHY_PATHS__RAW": str(tmp_path / "raw"), "TWICESHY_PATHS__QUARANTINE": str(tmp_path / "quarantine")}  # fmt: skip
+    made = ("corpus", "published", "raw", "quarantine", "site")
+    where = {f"TWICESHY_PATHS__{name.upper()}": str(tmp_path / name) for name in made}
     with a_worker(address, home, **where):
-        told = prefect(address, home, "deployment", "run", "retention/retention", "--watch", "--watch-timeout", "400")
-        assert "Completed" in told
+        for deployment, parameters in RUNS.items():
+            given = [part for pair in parameters.items() for part in ("--param", "=".join(pair))]
+            told = prefect(address, home, "deployment", "run", deployment, *given, "--watch", "--watch-timeout", "400")
+            assert "Completed" in told
+        waited(lambda: "Completed" in states(client, "signature-catalog", scheduled=False), what="the nightly")
         schedule = IntervalSchedule(interval=timedelta(seconds=10), anchor_date=datetime.now(UTC))
         client.create_deployment_schedules(held["retention"].id, [(schedule, True)])
         waited(lambda: "Completed" in states(client, "retention", scheduled=True), what="a scheduled run")
+    assert (tmp_path / "site/index.html").is_file()
+    (kept,) = (tmp_path / "published/gates").iterdir()
+    assert json.loads(kept.read_bytes())["summary"]["exit_code"] == 1
     assert os.environ.get("PREFECT_API_URL") is None
