@@ -42,4 +42,4 @@ class Progress:
         tenth = self._done * 10 // self._total
         if tenth > self._told:
             self._told = tenth
-            self._to.write(f"{tenth * 10} % ({self._done}/{self._total} {self._what})\n")
+            self._to.write(f"{self._done * 100 // self._total} % ({self._done}/{self._total} {self._what})\n")
