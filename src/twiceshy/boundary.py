@@ -1,4 +1,4 @@
-"""What agent code calls: tools, models, hooks, guards, routers, the clock and chance, each a named boundary.
+"""What agent code calls: tools, models, people, hooks, guards, routers, handoffs, the clock and chance, each a named boundary.
 
     def build(boundary: Boundary) -> Callable[[dict], dict]:
         get_order = boundary.tool("get_order", shop.get_order, effect="read")
@@ -9,29 +9,29 @@
 
 Every passage goes through one method of one backend, `cross(call) -> answer`: live, recording and replaying are small classes behind it.
 The path of a tool call: proposed -> pre-hooks -> defaults -> guards -> seen -> [the boundary] -> raw -> post-hooks -> shown.
-Functions may be plain or `async`; the wrapper that comes back is of the same sort.
+Functions may be plain or `async`; the wrapper that comes back is of the same sort. A model's function that yields gives a stream of chunks.
 """
 
 from __future__ import annotations
 
-import copy
 import random
 import time
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from msgspec import UNSET
-
 from twiceshy import arguments
 from twiceshy.envelope import Effect, Kind
+from twiceshy.passages import Passages, run_declared
 from twiceshy.seam import Answer, Backend, Blocked, Call, Closing, Code, Declared
-from twiceshy.stepping import Numbering, already, running, settled, wrapped
+from twiceshy.stepping import driven, running, wrapped
+from twiceshy.streaming import AsyncStream, Stream
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
-    Steps = Generator[Callable[[], Any], Any, Any]
+    Named = Literal["read", "write", "none"]
+    Agent = Callable[[Any], Any]
 
 __all__ = ["Answer", "Backend", "Blocked", "Boundary", "Call", "Closing", "Code", "Declared", "running"]
 
@@ -39,26 +39,29 @@ _LONGEST_S = 10**9
 """Some 30 years: past the virtual clock's last date a replay could only break."""
 
 
-class Boundary:
-    """The boundaries of one run. A factory `build(boundary)` declares them and returns the agent: a callable of the input."""
+class Boundary(Passages):
+    """The boundaries of one agent. A factory `build(boundary)` declares them and returns the agent: a callable of the input."""
 
-    def __init__(self, backend: Backend, *, scope: str = "") -> None:
-        self._backend = backend
-        self._scope = scope
-        self._numbers = Numbering()
-        self._group: int | None = None
-        self._rng: random.Random | None = None
+    def __init__(
+        self, backend: Backend, *, scope: str = "", home: Call | None = None, kin: Boundary | None = None
+    ) -> None:
+        super().__init__(backend, scope=scope, home=home, numbers=None if kin is None else kin.numbers)
+        self.looked_at: dict[str, Agent | None] = {} if kin is None else kin.looked_at
+        self._dice: dict[str | None, random.Random] = {}
         self.tools: dict[str, Declared] = {}
+        """What is called by arguments: tools, retrievals, memories."""
         self.models: dict[str, Declared] = {}
+        self.people: dict[str, Declared] = {}
         self.code: list[Code] = []
-        self._placed: dict[tuple[Kind, str], list[Code]] = {}
+        self.inner: dict[str, Boundary] = {}
+        """What the agents declare that this one hands to, by the name of the handoff."""
 
     def tool(
         self,
         name: str,
         fn: Callable[..., Any] | None = None,
         *,
-        effect: Effect | Literal["read", "write", "none"] | None = None,
+        effect: Effect | Named | None = None,
         schema: Mapping[str, Any] | None = None,
         result_schema: Mapping[str, Any] | None = None,
     ) -> Callable[..., Any]:
@@ -66,32 +69,81 @@ class Boundary:
 
         schema, result_schema: JSON Schema of the arguments and of the result. Raises Blocked in the agent where a guard refuses the call.
         """
-        declared = Declared(
-            name=name, fn=fn, effect=Effect(effect) if effect else None, schema=schema, result_schema=result_schema,
-            defaults=arguments.defaults(fn),
-        )  # fmt: skip
-        self.tools[name] = declared
-        return wrapped(fn, lambda *args, **kwargs: self._tool_steps(declared, arguments.bound(fn, args, kwargs)))
+        return self._called(Kind.TOOL, name, fn, effect, schema, result_schema)
+
+    def retrieval(
+        self,
+        name: str,
+        fn: Callable[..., Any] | None = None,
+        *,
+        schema: Mapping[str, Any] | None = None,
+        result_schema: Mapping[str, Any] | None = None,
+    ) -> Callable[..., Any]:
+        """A look-up of documents as the agent calls it, with keyword arguments: a read."""
+        return self._called(Kind.RETRIEVAL, name, fn, Effect.READ, schema, result_schema)
+
+    def memory(
+        self,
+        name: str,
+        fn: Callable[..., Any] | None = None,
+        *,
+        effect: Effect | Named | None = None,
+        schema: Mapping[str, Any] | None = None,
+        result_schema: Mapping[str, Any] | None = None,
+    ) -> Callable[..., Any]:
+        """One operation of the agent's memory, called with keyword arguments. Putting something into it is a write, and so is what declares no effect."""
+        return self._called(Kind.MEMORY, name, fn, effect, schema, result_schema)
 
     def model(self, name: str, fn: Callable[..., Any], *, prompt: str | None = None) -> Callable[..., Any]:
-        """The model as the agent calls it: one request (messages, tools, output_format, sampling) in, one output (parts, finish_reason) out."""
-        declared = Declared(name=name, fn=fn, prompt=prompt)
+        """The model as the agent calls it: one request (messages, tools, output_format, sampling) in, one output (parts, finish_reason) out.
+
+        Where `fn` yields chunks, the agent gets a stream of them. A chunk is a part, or says how the output ended ({"finish_reason": ...}).
+        """
+        from inspect import isasyncgenfunction, isgeneratorfunction
+
+        declared = Declared(kind=Kind.MODEL, name=name, fn=fn, prompt=prompt)
         self.models[name] = declared
+        if isgeneratorfunction(fn) or isasyncgenfunction(fn):
+            kind: Any = AsyncStream if isasyncgenfunction(fn) else Stream
+            return lambda request: self._streamed(kind, declared, request)
         return wrapped(fn, lambda request: self._model_steps(declared, request))
+
+    def user(self, name: str, fn: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """The user as the agent turns to them: the agent's message in, the user's next turn out."""
+        return self._person(Declared(kind=Kind.USER, name=name, fn=fn))
+
+    def human(self, name: str, fn: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """A person who decides: a request in, their answer out. A request is not a grant; only a recorded or declared answer is."""
+        return self._person(Declared(kind=Kind.HUMAN, name=name, fn=fn))
 
     def hook(self, name: str, fn: Callable[[Any], Any], *, before: str | None = None, after: str | None = None) -> None:
         """Middleware of one tool: `before` takes and returns its arguments, `after` its result."""
-        self._place(Code(kind=Kind.HOOK, name=name, fn=fn, at=_position(name, before=before, after=after)))
+        self._coded(Code(kind=Kind.HOOK, name=name, fn=fn, at=_position(name, before=before, after=after)))
 
     def guard(self, name: str, fn: Callable[[Any], Any], *, before: str) -> None:
         """A check before one tool: `fn(arguments)` returns None or True to let it pass; a reason (str) or False refuses it."""
-        self._place(Code(kind=Kind.GUARD, name=name, fn=fn, at=f"before:{before}"))
+        self._coded(Code(kind=Kind.GUARD, name=name, fn=fn, at=f"before:{before}"))
 
     def router(self, name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
         """Candidate code that chooses a way, as a named boundary: `fn(value) -> route`."""
-        code = Code(kind=Kind.ROUTER, name=name, fn=fn)
-        self.code.append(code)
+        code = self._coded(Code(kind=Kind.ROUTER, name=name, fn=fn))
         return wrapped(fn, lambda value: self._code_steps(code, value, self._inside()))
+
+    def handoff(self, name: str, build: Callable[[Boundary], Agent]) -> Agent:
+        """Another agent, as a callable of its input. Each call builds it anew, with boundaries of its own scope.
+
+        `build` declares and returns an agent, as a candidate's factory does; it is called once here, to see what it declares.
+        """
+        code = self._coded(Code(kind=Kind.HANDOFF, name=name, fn=build))
+        if name not in self.looked_at:  # agents may hand to each other
+            self.looked_at[name] = None
+            self.inner[name] = self.child(f"{self._scope}/{name}", None)
+            self.looked_at[name] = build(self.inner[name])
+        return lambda value: driven(self.looked_at[name], self._handoff_steps(code, value))
+
+    def flag(self, name: str, fn: Callable[[], Any]) -> Any:
+        """The value of a flag: `fn()` live; in a replay the recorded one, else the case's overlay."""
+        return self._ambient(Kind.FLAG, name, fn)
 
     def now(self) -> datetime:
         """The time, with its zone: the real one live, the pinned and advancing one in a replay. Write this one into the prompt."""
@@ -104,7 +156,7 @@ class Boundary:
 
     async def asleep(self, seconds: float) -> None:
         """`sleep` for async agents."""
-        answer = self._backend.cross(self._call(Kind.CLOCK, "sleep", self._inside(), seen=_length(seconds)))
+        answer = self._backend.cross(self._drawing(Kind.CLOCK, "sleep", _length(seconds)))
         if answer.live:
             import asyncio  # 100 ms, and only async agents sleep so
 
@@ -113,111 +165,57 @@ class Boundary:
 
     @property
     def rng(self) -> random.Random:
-        """The run's random generator: its seed is a crossing, recorded once and served again in a replay."""
-        if self._rng is None:
+        """The run's random generator: its seed is a crossing, recorded once and served again in a replay.
+
+        What a tool's body draws comes from a generator of its own: where the body does not run, the agent's draws stay what they were.
+        """
+        inside = self._enclosing()
+        place = None if inside is None else inside.place
+        if place not in self._dice:
             seed = self._ambient(Kind.RANDOM, "seed", lambda: random.SystemRandom().getrandbits(63))
-            self._rng = random.Random(int(seed))  # noqa: S311 - an agent's dice, not a secret
-        return self._rng
+            self._dice[place] = random.Random(int(seed))  # noqa: S311 - an agent's dice, not a secret
+        return self._dice[place]
 
-    def _inside(self) -> int:
-        passage = running()
-        return self._numbers.last if passage is None else passage.seq
+    def child(self, scope: str, home: Call | None) -> Boundary:
+        """The boundaries of an agent that is handed to. home: the handoff; None to look at what it declares."""
+        return Boundary(self._backend, scope=scope, home=home, kin=self)
 
-    def _call(self, kind: Kind, name: str, seq: int, **rest: Any) -> Call:
-        return Call(
-            kind=kind, name=name, seq=seq, sub=self._numbers.sub(seq), scope=self._scope, group=self._group, **rest
-        )
-
-    def _ambient(self, kind: Kind, name: str, fn: Callable[[], Any], *, seen: object = UNSET) -> Any:
-        answer = self._backend.cross(self._call(kind, name, self._inside(), seen=seen))
-        drawn = fn() if answer.live else answer.value
-        answer.close(Closing(raw=drawn))
-        return drawn
-
-    def _model_steps(self, declared: Declared, request: object) -> Steps:
-        seq = self._numbers.step()
-        call = Call(kind=Kind.MODEL, name=declared.name, seq=seq, scope=self._scope, seen=request, declared=declared)
-        answer = self._backend.cross(call)
-        output = yield from settled(answer, partial(_run, declared, request), call)
-        self._group = seq
-        answer.close(Closing(raw=output, shown=output))
-        return output
-
-    def _tool_steps(self, declared: Declared, proposed: dict[str, Any]) -> Steps:
-        seq = self._numbers.step()
-        group = self._group
-        seen = proposed
-        for code in self._sitting(Kind.HOOK, f"before:{declared.name}"):
-            seen = yield from self._code_steps(code, copy.deepcopy(seen), seq)
-        seen = {**declared.defaults, **seen}
-        guard, reason = yield from self._refusal(declared.name, seen, seq)
-        call = Call(
-                kind=Kind.TOOL, name=declared.name, seq=seq, scope=self._scope, group=group, effect=declared.effect,
-                proposed=proposed, seen=seen, blocked_by=guard, reason=reason, declared=declared, hooked=self._hooked(declared.name),
+    def _called(
+        self,
+        kind: Kind,
+        name: str,
+        fn: Callable[..., Any] | None,
+        effect: Effect | Named | None,
+        schema: Mapping[str, Any] | None,
+        result_schema: Mapping[str, Any] | None,
+    ) -> Callable[..., Any]:
+        declared = Declared(
+            kind=kind, name=name, fn=fn, effect=Effect(effect) if effect else None, schema=schema, result_schema=result_schema,
+            defaults=arguments.defaults(fn),
         )  # fmt: skip
-        answer = self._backend.cross(call)
-        if guard is not None:
-            refused = Blocked(guard, reason or "refused")
-            answer.close(Closing(error=refused))
-            raise refused
-        raw = yield from settled(answer, partial(_run, declared, **seen), call)
-        shown = yield from self._shown(declared.name, raw, seq) if answer.shown is UNSET else already(answer.shown)
-        answer.close(Closing(raw=raw, shown=shown))
-        return shown
+        self.tools[name] = declared
+        return wrapped(fn, lambda *args, **kwargs: self._tool_steps(declared, arguments.bound(fn, args, kwargs)))
 
-    def _shown(self, tool: str, raw: object, seq: int) -> Steps:
-        shown = raw
-        for code in self._sitting(Kind.HOOK, f"after:{tool}"):
-            shown = yield from self._code_steps(code, copy.deepcopy(shown), seq)
-        return shown
+    def _person(self, declared: Declared) -> Callable[[Any], Any]:
+        self.people[declared.name] = declared
+        return wrapped(declared.fn, lambda seen: self._person_steps(declared, seen))
 
-    def _refusal(
-        self, tool: str, seen: dict[str, Any], seq: int
-    ) -> Generator[Callable[[], Any], Any, tuple[str | None, str | None]]:
-        for code in self._sitting(Kind.GUARD, f"before:{tool}"):
-            verdict = yield from self._code_steps(code, copy.deepcopy(seen), seq)
-            if verdict["blocked"]:
-                return code.name, verdict["reason"]
-        return None, None
-
-    def _hooked(self, tool: str) -> frozenset[str]:
-        return frozenset(side for side in ("before", "after") if self._sitting(Kind.HOOK, f"{side}:{tool}"))
-
-    def _sitting(self, kind: Kind, at: str) -> Sequence[Code]:
-        return self._placed.get((kind, at), ())
-
-    def _place(self, code: Code) -> None:
+    def _coded(self, code: Code) -> Code:
         self.code.append(code)
-        if code.at is not None:
-            self._placed.setdefault((code.kind, code.at), []).append(code)
+        self._place(code)
+        return code
 
-    def _code_steps(self, code: Code, value: object, seq: int) -> Steps:
-        call = self._call(code.kind, code.name, seq, seen=value, at=code.at)
+    def _streamed(self, kind: type[Stream | AsyncStream], declared: Declared, request: object) -> Any:
+        call = self._requesting(declared, request, stream=True)
         answer = self._backend.cross(call)
-        result = yield from settled(answer, partial(code.fn, value), call)
-        if code.kind is Kind.GUARD and answer.live:
-            result = _verdict(result)
-        answer.close(Closing(raw=result))
-        return result
+        self._answered(call)  # tools may be called while the output still comes
+        return kind.of(partial(run_declared, declared, request), call, answer)
 
 
 def _length(seconds: float) -> float:
     if not 0 <= seconds <= _LONGEST_S:
         raise ValueError(f"a sleep lasts 0 to {_LONGEST_S} seconds")
     return seconds
-
-
-def _verdict(returned: object) -> dict[str, Any]:
-    """A guard's answer as it is recorded: {"blocked": bool, "reason": text or None}."""
-    if returned is None or returned is True:
-        return {"blocked": False, "reason": None}
-    return {"blocked": True, "reason": returned if isinstance(returned, str) else "refused"}
-
-
-def _run(declared: Declared, /, *args: Any, **kwargs: Any) -> Any:
-    if declared.fn is None:
-        raise TypeError(f"{declared.name!r} was declared without a function, so it cannot run live")
-    return declared.fn(*args, **kwargs)
 
 
 def _position(name: str, *, before: str | None, after: str | None) -> str:

@@ -113,11 +113,10 @@ def same(boundaries: frozenset[str], built: Boundary) -> None:
 
 
 def _declared(boundary: Boundary) -> frozenset[str]:
-    return frozenset(
-        [f"{Kind.TOOL}:{name}" for name in boundary.tools]
-        + [f"{Kind.MODEL}:{name}" for name in boundary.models]
-        + [f"{code.kind}:{code.name}" for code in boundary.code]
-    )
+    called = (boundary.tools, boundary.models, boundary.people)
+    own = {f"{declared.kind}:{declared.name}" for held in called for declared in held.values()}
+    code = {f"{code.kind}:{code.name}" for code in boundary.code}
+    return frozenset(own | code).union(*(_declared(inner) for inner in boundary.inner.values()))
 
 
 def _versions(boundary: Boundary, agent: Agent, said: Candidate) -> Versions:

@@ -24,7 +24,7 @@ from twiceshy.envelope import Kind, Record
 from twiceshy.errors import CaseError, DigestMismatch, FormatError, InputError
 from twiceshy.identity import digest
 from twiceshy.outcome import DimensionName, Mode, Ratio
-from twiceshy.writes import DeclaredWrite
+from twiceshy.writes import DeclaredGrant, DeclaredWrite
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -80,12 +80,13 @@ class ExpectedCall(Record, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Expect(Record, frozen=True, kw_only=True, omit_defaults=True):
-    """What the case declares: writes that are explained, with the answers they get.
+    """What the case declares: writes that are explained, with the answers they get, and what people grant beyond the record.
 
     calls: every call of a good run, in order: what tool_selection and argument_extraction are measured by, before the champion's own run.
     """
 
     writes: list[DeclaredWrite] = []
+    grants: list[DeclaredGrant] = []
     calls: list[ExpectedCall] | UnsetType = UNSET
 
 
@@ -96,6 +97,10 @@ class Review(Record, frozen=True, kw_only=True, omit_defaults=True):
     by: str | None = None
     date: str | None = None
     why: str | None = None
+
+
+# Fields that came after the first cases were pinned: unused, they leave a case's digest what it was.
+_LATER = frozenset({"flags", "user_turns"})
 
 
 class Case(Record, frozen=True, kw_only=True):
@@ -119,6 +124,10 @@ class Case(Record, frozen=True, kw_only=True):
     decided_by: list[str] = []
     enforce_counts: bool | UnsetType = UNSET
     expect: Expect = Expect()
+    flags: dict[str, Any] = {}
+    """Values of flags that were not recorded."""
+    user_turns: str | None = None
+    """When a recorded user turn may be served: `any`, or a CEL condition over `recorded` and `said`; by default after the same message only."""
     breaks: list[Written] = []
     """What must turn it red: `guard.off:refund-approval`, or {patch: file.diff}; all operators are in `twiceshy.breaking`."""
     dimensions: dict[DimensionName, Ratio] | UnsetType = UNSET
@@ -142,7 +151,7 @@ class Case(Record, frozen=True, kw_only=True):
     def digest(self) -> str:
         """The sha256 of what the case asks for; the review block is not part of it."""
         content = msgspec.to_builtins(msgspec.structs.replace(self, review=Review()))
-        return digest(content)
+        return digest({name: value for name, value in content.items() if name not in _LATER or value})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

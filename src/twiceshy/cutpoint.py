@@ -16,6 +16,24 @@ if TYPE_CHECKING:
     from twiceshy.policy import ToolsPolicy
 
 
+_NEVER_LIVE = frozenset({Kind.USER, Kind.HUMAN, Kind.CLOCK, Kind.RANDOM, Kind.FLAG})
+"""A person who is asked live is somebody at work; a candidate that answers for one grants itself what it wants."""
+
+_CALLED = {Kind.TOOL: None, Kind.MEMORY: None, Kind.RETRIEVAL: Effect.READ}
+"""What is called by arguments, with the effect where the policy is silent: None is a write."""
+
+
+class LivePerson(InputError):
+    """A cut-point that would let a replay ask a person, or read the real clock, chance or flags."""
+
+    @classmethod
+    def named(cls, boundary: str) -> LivePerson:
+        """The boundary, and what stands in for it."""
+        return cls(
+            f"--live {boundary}: people, clock, chance and flags come from the record. Declare what was not recorded in case.yaml (expect.grants, user_turns, flags)."
+        )
+
+
 class LiveWrite(InputError):
     """A cut-point that would let a replay execute a write."""
 
@@ -62,8 +80,10 @@ class CutPoint:
     def refuse_live_writes(self, policy: ToolsPolicy) -> None:
         """Raise LiveWrite where a boundary named live is a tool that is not a read and not pure."""
         for name in sorted(self.live):
-            kind, _, tool = name.partition(":")
-            if kind == Kind.TOOL and (tool == "*" or policy.effect(tool) is Effect.WRITE):
+            kind, _, called = name.partition(":")
+            if kind in _NEVER_LIVE:
+                raise LivePerson.named(name)
+            if kind in _CALLED and (called == "*" or policy.effect(called, _CALLED[Kind(kind)]) is Effect.WRITE):
                 raise LiveWrite.named(name)
 
     def refuse_unknown(self, known: Collection[str]) -> None:
@@ -79,10 +99,14 @@ class CutPoint:
 
     def state(self, call: Call, effect: Effect | None) -> BoundaryState:
         """What a replay does at this passage. A write is intercepted in every mode."""
-        if call.kind is Kind.TOOL and effect is Effect.WRITE:
+        if call.kind in _CALLED and effect is Effect.WRITE:
             return BoundaryState.INTERCEPTED
         named = f"{call.kind}:{call.name}"
-        if call.kind in (Kind.CLOCK, Kind.RANDOM) or named in self.freeze or self.in_prefix(call.seq):
+        if (
+            call.kind is Kind.HANDOFF
+        ):  # the agent's own loop: it runs in a prefix and in `stub` too, its boundaries frozen
+            return BoundaryState.FROZEN if named in self.freeze else BoundaryState.LIVE
+        if call.kind in _NEVER_LIVE or named in self.freeze or self.in_prefix(call.seq):
             return BoundaryState.FROZEN
         if call.kind in CODE_KINDS or named in self.live or f"{call.kind}:*" in self.live:
             return BoundaryState.LIVE

@@ -69,13 +69,16 @@ class Crossing(Record, frozen=True, kw_only=True, omit_defaults=True):
 
     seq: int
     sub: int = 0
+    parent: str | None = None
+    """The place of the passage in whose code it happened: a tool's body (`#4`), a hook (`#4.1`), an agent that was handed to."""
     kind: Kind
     name: str
     scope: str = ""
+    """The spawn path of the agent: "" for the first, then the scope of who handed to it, its name, key and index."""
     group: int | None = None
     """The step number of the model crossing that asked for this one."""
     at: str | None = None
-    """Hooks and guards: `before:TOOL` or `after:TOOL`."""
+    """Hooks and guards: `before:TOOL` or `after:TOOL`. Handoffs: the scope of the agent that was handed to."""
     attempt: int = 1
     effect: Effect | None = None
     proposed: Any | UnsetType = UNSET

@@ -16,7 +16,8 @@ from twiceshy.conditions import Unanswered
 from twiceshy.envelope import Crossing, Effect, Kind
 from twiceshy.history import History
 from twiceshy.identity import equal
-from twiceshy.matching import CALLS, recordings
+from twiceshy.matching import BEGINNING, CALLS, recordings
+from twiceshy.ordering import Order
 from twiceshy.writes import went_unanswered
 
 if TYPE_CHECKING:
@@ -209,10 +210,13 @@ def replayed_run(transcript: Transcript, policy: ToolsPolicy, *, workflow: str) 
 def states(run: Run) -> Iterator[tuple[Step, str]]:
     """Every call with the state of the world it saw: the digest of the effective writes before it (semantics.md §4)."""
     history = History(run.policy)
-    for call in run.calls():
+    for call in run.steps:
         crossing = call.crossing
-        history.begin(crossing.scope, crossing.group)
-        yield call, history.state(crossing.name)
+        if crossing.kind in BEGINNING:
+            history.begin(crossing.scope, crossing.group)
+        if crossing.kind not in CALLS:
+            continue
+        yield call, history.state(crossing.name, crossing.scope)
         if run.is_write(call) and call.fate is not Fate.NOTHING:
             history.enter(crossing.scope, crossing.name, call.key)
 
@@ -246,17 +250,19 @@ def _fate(crossing: Crossing, policy: ToolsPolicy) -> Fate:
 
 def _ordered(steps: Sequence[Step]) -> tuple[Step, ...]:
     """The steps in (group, scope, key) order. A hook, a guard or a draw stands with the step it belongs to, before or after it as it ran."""
-    owners = {(step.crossing.scope, step.crossing.seq): step for step in steps if step.crossing.sub == 0}
-    placed = [_placed(step, owners.get((step.crossing.scope, step.crossing.seq), step)) for step in steps]
-    return tuple(step for _, step in sorted(placed, key=lambda pair: pair[0]))
+    order = Order(step.crossing for step in steps)
+    turns = order.turns(step.crossing for step in steps)
+    keys = {step.crossing.seq: step.key for step in steps if step.crossing.sub == 0}
+    placed = [
+        (order.place(step.crossing, keys.get(step.crossing.seq)), _within(step), step.crossing.sub) for step in steps
+    ]
+    ranked = sorted(range(len(steps)), key=placed.__getitem__)
+    return tuple(replace(steps[at], turn=turns[steps[at].crossing.seq]) for at in ranked)
 
 
-def _placed(step: Step, owner: Step) -> tuple[tuple[int, bool, str, str, int, int, int], Step]:
-    crossing, asked = step.crossing, owner.crossing
-    turn = asked.seq if asked.group is None else asked.group
-    within = 1 if crossing.sub == 0 else 0 if (crossing.at or "").startswith("before:") else 2
-    order = (turn, asked.kind is not Kind.MODEL, crossing.scope, owner.key, crossing.seq, within, crossing.sub)
-    return order, replace(step, turn=turn)
+def _within(step: Step) -> int:
+    crossing = step.crossing
+    return 1 if crossing.sub == 0 else 0 if (crossing.at or "").startswith("before:") else 2
 
 
 def _turn(step: Step) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 from threading import RLock
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -13,7 +13,7 @@ from twiceshy.outcome import Mode
 from twiceshy.policy import ToolsPolicy
 from twiceshy.redaction import Policy as RedactionPolicy
 from twiceshy.sealing import Attempt, Isolation, Limits, Targets
-from twiceshy.writes import DeclaredWrite
+from twiceshy.writes import DeclaredGrant, DeclaredWrite
 
 # Far under the default send buffer of a SOCK_SEQPACKET pair (208 kB), in which one packet must fit.
 _PACKET = 60_000
@@ -63,6 +63,10 @@ class Trial(Record, frozen=True, kw_only=True):
     freeze: list[str] = []
     policy: ToolsPolicy
     declared: list[DeclaredWrite] = []
+    grants: list[DeclaredGrant] = []
+    flags: dict[str, Any] = {}
+    """The overlay of flags that were not recorded, in tagged form."""
+    user_turns: str | None = None
     breaks: list[str] = []
     limits: Limits = Limits()
     seed: str

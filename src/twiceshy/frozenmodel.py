@@ -72,7 +72,7 @@ class FrozenModels:
     def __init__(self, crossings: Iterable[Crossing]) -> None:
         self._outputs: dict[tuple[str, str], _Outputs] = defaultdict(_Outputs)
         for crossing in crossings:
-            if crossing.kind is Kind.MODEL and (crossing.raw is not UNSET or crossing.error is not None):
+            if crossing.kind is Kind.MODEL and _answered(crossing):
                 self._outputs[crossing.scope, crossing.name].add(crossing)
 
     def serve(self, scope: str, name: str, request: Any) -> Output | NoOutput:
@@ -95,12 +95,24 @@ class FrozenModels:
         if at is None:
             return None
         outputs.served.add(at)
-        return msgspec.structs.replace(outputs.crossings[at], shown=outputs.crossings[at].raw)
+        return as_shown(outputs.crossings[at])
+
+    def passed(self, crossing: Crossing) -> None:
+        """Count an output as served: it was given inside a passage that is answered from the record."""
+        outputs = self._outputs[crossing.scope, crossing.name]
+        at = next((at for at, held in enumerate(outputs.crossings) if held.seq == crossing.seq), None)
+        if at is not None:
+            outputs.served.add(at)
 
     def first_request(self, scope: str, name: str) -> Any:
         """The first recorded request of this model, or UNSET."""
         crossings = self._outputs[scope, name].crossings
         return crossings[0].seen if crossings else UNSET
+
+
+def as_shown(crossing: Crossing) -> Crossing:
+    """An output with what went back, which is what came: nothing stands between a model and its agent. Of a stream that was left early only that side is known."""
+    return crossing if crossing.raw is UNSET else msgspec.structs.replace(crossing, shown=crossing.raw)
 
 
 def drift(recorded: Any, request: Any) -> Drift | None:
@@ -117,6 +129,10 @@ def proposals(output: Any) -> Iterator[dict[str, Any]]:
             yield part
 
 
+def _answered(crossing: Crossing) -> bool:
+    return crossing.raw is not UNSET or crossing.error is not None or crossing.chunks is not None
+
+
 def _refusal(crossing: Crossing, request: Any) -> NoOutput | None:
     if not isinstance(request, dict):
         return None
@@ -126,7 +142,8 @@ def _refusal(crossing: Crossing, request: Any) -> NoOutput | None:
                 return NoOutput(Divergence.MODEL_SHAPE, f"the request's {part} differ from the recorded ones")
     if "tools" in request:
         offered = {tool.get("name") for tool in request["tools"] or () if isinstance(tool, dict)}
-        missing = sorted({str(part.get("name")) for part in proposals(crossing.raw)} - offered)
+        output = crossing.shown if crossing.raw is UNSET else crossing.raw
+        missing = sorted({str(part.get("name")) for part in proposals(output)} - offered)
         if missing:
             return NoOutput(Divergence.PROPOSAL_NOT_OFFERED, f"{', '.join(missing)} not offered")
     return None

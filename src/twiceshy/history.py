@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from twiceshy.envelope import Effect, Kind
@@ -25,49 +26,93 @@ class Write(NamedTuple):
     key: str
 
 
+@dataclass(slots=True)
+class _Branch:
+    """The history as one agent sees it: what stood when it began, then its own writes and those of the agents it handed to."""
+
+    settled: list[Write]
+    own: list[Write] = field(default_factory=list)
+    """Everything it and its agents wrote, in order: what its parent takes over."""
+    taken: int = 0
+    """How much of `own` its parent has."""
+    pending: list[Write] = field(default_factory=list)
+    group: int | None = None
+    children: dict[str, _Branch] = field(default_factory=dict)
+    digests: dict[tuple[str, ...] | None, tuple[int, str]] = field(default_factory=dict)
+
+    def settle(self) -> None:
+        """The group is over: its writes take effect, then those of the agents it handed to, scope by scope."""
+        written = sorted(self.pending)
+        self.pending.clear()
+        for scope in sorted(self.children):
+            written += self.children[scope].handed_over()
+        self.settled += written
+        self.own += written
+
+    def handed_over(self) -> list[Write]:
+        """What its parent has not taken over yet."""
+        self.settle()
+        written = self.own[self.taken :]
+        self.taken = len(self.own)
+        return written
+
+    def writes(self) -> list[Write]:
+        """Every write it knows of, those of the running group last."""
+        held = [*self.settled, *sorted(self.pending)]
+        for scope in sorted(self.children):
+            child = self.children[scope]
+            held += [*child.own[child.taken :], *sorted(child.pending)]
+        return held
+
+
 class History:
     """The effective writes of one run so far, and the state that each tool sees.
 
     Every crossing of a group sees the state at the group's start; the writes of a group enter sorted by (scope, tool, key), so arrival order changes nothing.
-    A crossing that no model turn asked for is a group of its own.
+    A crossing that no model turn asked for is a group of its own. An agent that was handed to sees what stood when its first call began and what it writes
+    itself; its parent sees that once the group of the handoff is over, so agents that run side by side do not see each other.
     """
 
     def __init__(self, policy: ToolsPolicy) -> None:
         self._policy = policy
-        self._settled: list[Write] = []
-        self._pending: list[Write] = []
-        self._group: tuple[str, int] | None = None
-        self._digests: dict[tuple[str, ...] | None, tuple[int, str]] = {}
+        self._branches: dict[str, _Branch] = {"": _Branch([])}
 
     def begin(self, scope: str, group: int | None) -> None:
         """Say that a crossing of this group comes next; the writes of the group before it take effect."""
-        here = None if group is None else (scope, group)
-        if here is None or here != self._group:
-            self._settled += sorted(self._pending)
-            self._pending.clear()
-        self._group = here
+        branch = self._branch(scope)
+        if group is None or group != branch.group:
+            branch.settle()
+        branch.group = group
 
     def enter(self, scope: str, tool: str, key: str) -> None:
         """Add an effective write of the group that has begun."""
-        self._pending.append(Write(scope, tool, key))
+        self._branch(scope).pending.append(Write(scope, tool, key))
 
-    def state(self, tool: str) -> str:
+    def state(self, tool: str, scope: str = "") -> str:
         """The digest of the effective writes that touch what this tool reads or writes, in order; "s0" where there are none."""
+        branch = self._branch(scope)
         resources = self._policy.of(tool).resources
-        seen, state = self._digests.get(resources, (0, _START))
-        for write in self._settled[seen:]:
+        seen, state = branch.digests.get(resources, (0, _START))
+        for write in branch.settled[seen:]:
             if self._touch(write.tool, resources):
                 state = "s:" + hashlib.sha256(state.encode() + canonical([write.tool, write.key])).hexdigest()[:32]
-        self._digests[resources] = (len(self._settled), state)
+        branch.digests[resources] = (len(branch.settled), state)
         return state
 
     def writes(self) -> Sequence[Write]:
         """Every effective write so far, those of the running group last."""
-        return [*self._settled, *sorted(self._pending)]
+        return self._branches[""].writes()
 
     def touches(self, write: str, tool: str) -> bool:
         """Whether a write of one tool touches what the other rests on."""
         return self._touch(write, self._policy.of(tool).resources)
+
+    def _branch(self, scope: str) -> _Branch:
+        branch = self._branches.get(scope)
+        if branch is None:
+            parent = self._branch(scope.rpartition("/")[0])
+            branch = self._branches[scope] = parent.children[scope] = _Branch([*parent.settled])
+        return branch
 
     def _touch(self, writer: str, resources: tuple[str, ...] | None) -> bool:
         touched = self._policy.of(writer).touches
@@ -88,6 +133,19 @@ class Attempts:
     def answered(self, crossing: Crossing) -> None:
         """Say how an attempt ended."""
         self._last[crossing.scope, crossing.name, crossing.key] = (crossing.attempt, crossing.error is not None)
+
+
+class Scopes:
+    """Names the scopes of agents that are handed to: who handed to them, the key of the handoff, and which of equal ones it was."""
+
+    def __init__(self) -> None:
+        self._spawned: dict[tuple[str, str, str], int] = {}
+
+    def spawned(self, scope: str, name: str, key: str) -> str:
+        """The scope of the next agent that this handoff makes."""
+        index = self._spawned.get((scope, name, key), 0)
+        self._spawned[scope, name, key] = index + 1
+        return f"{scope}/{name.replace('/', '%2F')}:{key.removeprefix('c1:')[:12]}#{index}"
 
 
 def effective(crossing: Crossing, policy: ToolsPolicy) -> bool:

@@ -49,7 +49,7 @@ _note = msgspec.json.Decoder(_Ahead).decode
 
 
 class Journal:
-    """Writes the lines: `A` ahead of an answer, `C` as it closes, `D` at a divergence, `F` at a fault of ours, `E` at the end."""
+    """Writes the lines: `A` ahead of an answer, `S` ahead of a chunk of it, `C` as it closes, `D` at a divergence, `F` at a fault of ours, `E` at the end."""
 
     def __init__(self, keep: Line) -> None:
         self._keep = keep
@@ -74,6 +74,11 @@ class Journal:
             error=error,
         )
         self._keep(b"C\t" + crossing_line(after))
+
+    def part(self, crossing: Crossing, chunk: Any) -> None:
+        """One chunk of a streamed output, before it is given on."""
+        taken = Crossing(seq=crossing.seq, sub=crossing.sub, kind=crossing.kind, name=crossing.name, chunks=[chunk])
+        self._keep(b"S\t" + crossing_line(taken))
 
     def diverged(self, divergence: Diverged) -> None:
         """The first divergence; nothing may follow it."""
@@ -102,6 +107,8 @@ def transcript_of(lines: Iterable[bytes]) -> Transcript:
                 continue
             if mark == b"C":
                 _close(steps, crossing_of(content))
+            elif mark == b"S":
+                _append(steps, crossing_of(content))
             else:
                 ends[mark] = content
             if mark in (b"D", b"F"):
@@ -125,6 +132,15 @@ def _open(steps: dict[tuple[int, int], Played], content: bytes) -> bool:
         drift=note.drift, idempotency_key=untagged(note.idempotency_key), exercised=note.exercised,
     )  # fmt: skip
     return True
+
+
+def _append(steps: dict[tuple[int, int], Played], taken: Crossing) -> None:
+    played = steps[taken.seq, taken.sub]
+    if played.crossing.chunks is not None and taken.chunks is not None:
+        played.crossing.chunks.extend(taken.chunks)
+    else:
+        crossing = msgspec.structs.replace(played.crossing, chunks=taken.chunks)
+        steps[taken.seq, taken.sub] = msgspec.structs.replace(played, crossing=crossing)
 
 
 def _close(steps: dict[tuple[int, int], Played], after: Crossing) -> None:

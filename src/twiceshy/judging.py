@@ -12,6 +12,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from twiceshy import casefile, invariants, policy, redaction
+from twiceshy.agreement import agreement
 from twiceshy.champion import harness_state
 from twiceshy.envelope import Kind
 from twiceshy.errors import CaseError, InputError
@@ -154,6 +155,7 @@ def graders(
         for judge in terms.judges_of(loaded):
             judge.cut.refuse_live_writes(rules.policy)
             _refuse_empty(loaded, judge)
+        agreement(loaded.case.user_turns, where=f"{loaded.path}/case.yaml: user_turns")
     return made
 
 

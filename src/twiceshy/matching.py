@@ -25,6 +25,12 @@ _NEAREST = 3
 CALLS = frozenset({Kind.TOOL, Kind.RETRIEVAL, Kind.MEMORY})
 """Kinds that are matched by name, key and state."""
 
+_ASKED = CALLS | {Kind.HUMAN}
+"""A person's answer rests on the same things as a read."""
+
+BEGINNING = _ASKED | {Kind.HANDOFF}
+"""Kinds with which a group begins: an agent that is handed to sees what stood at the start of it."""
+
 
 @dataclass(slots=True, eq=False)
 class Recording:
@@ -53,11 +59,12 @@ class _Slot:
     agrees: bool | None = None
 
     def next(self) -> tuple[Recording, AnsweredBy] | None:
-        if self.served < len(self.recordings):
+        while self.served < len(self.recordings):
             recording = self.recordings[self.served]
             self.served += 1
-            recording.served = True
-            return recording, AnsweredBy.RECORDED
+            if not recording.served:
+                recording.served = True
+                return recording, AnsweredBy.RECORDED
         if self._one_answer():
             return self.recordings[-1], AnsweredBy.REPEATED
         return None
@@ -89,48 +96,61 @@ class Matcher:
     """The recorded calls of one run. Building is O(crossings); a call is served in constant time."""
 
     def __init__(self, crossings: Iterable[Crossing], policy: ToolsPolicy) -> None:
-        self._exact: dict[tuple[str, str, str], _Slot] = {}
-        self._keyed: dict[tuple[str, str], _Slot] = defaultdict(_Slot)
-        self._named: dict[str, list[Recording]] = defaultdict(list)
+        self._exact: dict[tuple[Kind, str, str, str], _Slot] = {}
+        self._keyed: dict[tuple[Kind, str, str], _Slot] = defaultdict(_Slot)
+        self._named: dict[tuple[Kind, str], list[Recording]] = defaultdict(list)
         self._effects: dict[str, frozenset[Effect | None]] = {}
         held = tuple(crossings)
-        self.by_place = {crossing.seq: crossing for crossing in held if crossing.kind in CALLS}
+        self.by_place = {crossing.seq: crossing for crossing in held if crossing.kind in _ASKED}
+        self._at: dict[int, Recording] = {}
         for recording in recordings(held, policy):
-            name = recording.crossing.name
-            exact = self._exact.setdefault((name, recording.key, recording.state), _Slot())
+            kind, name = recording.crossing.kind, recording.crossing.name
+            exact = self._exact.setdefault((kind, name, recording.key, recording.state), _Slot())
             exact.recordings.append(recording)
-            self._keyed[name, recording.key].recordings.append(recording)
-            self._named[name].append(recording)
+            self._keyed[kind, name, recording.key].recordings.append(recording)
+            self._named[kind, name].append(recording)
+            self._at[recording.crossing.seq] = recording
 
-    def knows(self, name: str) -> bool:
+    def knows(self, name: str, kind: Kind = Kind.TOOL) -> bool:
         """Whether a call of this name was recorded."""
-        return name in self._named
+        return (kind, name) in self._named
 
     def effects(self, name: str) -> frozenset[Effect | None]:
-        """What the record says that calls of this name do."""
+        """What the record says that calls of this name do, of whichever kind."""
         if name not in self._effects:
-            self._effects[name] = frozenset(held.crossing.effect for held in self._named.get(name, ()))
+            named = (held for kind in CALLS for held in self._named.get((kind, name), ()))
+            self._effects[name] = frozenset(held.crossing.effect for held in named)
         return self._effects[name]
 
-    def serve(self, name: str, key: str, state: str) -> Hit | Miss:
-        """The next unserved recording of (name, key) at this state; the same again where all of them are equal and none an error; else why not."""
-        slot = self._exact.get((name, key, state))
+    def serve(self, name: str, key: str, state: str, kind: Kind = Kind.TOOL, *, again: bool = True) -> Hit | Miss:
+        """The next unserved recording of (name, key) at this state; the same again where all of them are equal and none an error; else why not.
+
+        again: whether an answer may be given a second time at all; a grant may not.
+        """
+        slot = self._exact.get((kind, name, key, state))
         if slot is not None:
-            return _hit(slot, Divergence.EXHAUSTED)
-        if (name, key) in self._keyed:
+            return _hit(slot, again=again)
+        if (kind, name, key) in self._keyed:
             return Miss(Divergence.STATE_MISMATCH)
-        return Miss(Divergence.ARGS_MISMATCH if name in self._named else Divergence.UNRECORDED_CALL)
+        return Miss(Divergence.ARGS_MISMATCH if (kind, name) in self._named else Divergence.UNRECORDED_CALL)
 
-    def serve_pure(self, name: str, key: str) -> Hit | Miss:
+    def serve_pure(self, name: str, key: str, kind: Kind = Kind.TOOL) -> Hit | Miss:
         """A pure tool without code is answered by key alone, whatever was written."""
-        slot = self._keyed.get((name, key))
+        slot = self._keyed.get((kind, name, key))
         if slot is not None:
-            return _hit(slot, Divergence.EXHAUSTED)
-        return Miss(Divergence.ARGS_MISMATCH if name in self._named else Divergence.UNRECORDED_CALL)
+            return _hit(slot)
+        return Miss(Divergence.ARGS_MISMATCH if (kind, name) in self._named else Divergence.UNRECORDED_CALL)
 
-    def nearest(self, name: str, key: str, state: str, asked: object) -> list[Near]:
+    def passed(self, seq: int) -> Recording | None:
+        """Count the recording at a step as served: it happened inside a passage that was answered from the record."""
+        recording = self._at.get(seq)
+        if recording is not None:
+            recording.served = True
+        return recording
+
+    def nearest(self, name: str, key: str, state: str, asked: object, kind: Kind = Kind.TOOL) -> list[Near]:
         """The recordings of this name nearest to a call that missed, with the reason each was refused; nearest first."""
-        rows = [_near(recording, key, state, asked) for recording in self._named.get(name, ())]
+        rows = [_near(recording, key, state, asked) for recording in self._named.get((kind, name), ())]
         return sorted(rows, key=lambda near: (len(near.fields), near.reason != "already served"))[:_NEAREST]
 
 
@@ -141,12 +161,14 @@ def recordings(crossings: Iterable[Crossing], policy: ToolsPolicy) -> Iterable[R
     """
     history = History(policy)
     for crossing in crossings:
-        if crossing.kind not in CALLS:
+        if crossing.kind not in BEGINNING:
             continue
         history.begin(crossing.scope, crossing.group)
+        if crossing.kind is Kind.HANDOFF:
+            continue
         key = policy.key(crossing.name, crossing.asked) if crossing.asked is not UNSET else ""
         if key and crossing.blocked_by is None:
-            yield Recording(crossing, key, history.state(crossing.name))
+            yield Recording(crossing, key, history.state(crossing.name, crossing.scope))
         if effective(crossing, policy):
             history.enter(crossing.scope, crossing.name, key)
 
@@ -171,9 +193,11 @@ def fresh(value: Any) -> Any:
     return value
 
 
-def _hit(slot: _Slot, otherwise: Divergence) -> Hit | Miss:
+def _hit(slot: _Slot, *, again: bool = True) -> Hit | Miss:
     served = slot.next()
-    return Miss(otherwise) if served is None else Hit(*served)
+    if served is None or (served[1] is AnsweredBy.REPEATED and not again):
+        return Miss(Divergence.EXHAUSTED)
+    return Hit(*served)
 
 
 def _near(recording: Recording, key: str, state: str, asked: object) -> Near:

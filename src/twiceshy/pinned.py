@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections import deque
+from collections import defaultdict, deque
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Protocol
@@ -53,7 +53,10 @@ class Pinned:
         self._pin = envelope.pins.clock or Clock(instant_ns=0)
         self._told = envelope.pins.clock is not None
         self._clock: VirtualClock = clock or SteppedClock(self._pin.instant_ns)
-        self._seeds = deque(c.raw for c in envelope.crossings if c.kind is Kind.RANDOM and isinstance(c.raw, int))
+        self._seeds: dict[tuple[str, str | None], deque[int]] = defaultdict(deque)
+        for crossing in envelope.crossings:
+            if crossing.kind is Kind.RANDOM and isinstance(crossing.raw, int):
+                self._seeds[crossing.scope, crossing.parent].append(crossing.raw)
         self._seed = seed
         self._draws = 0
 
@@ -71,10 +74,11 @@ class Pinned:
         if recorded.start_ns is not None and recorded.end_ns is not None:
             self._clock.advance(recorded.end_ns - recorded.start_ns)
 
-    def draw(self) -> int:
-        """The recorded seed; past the record HMAC(seed of the case and trial, n), 63 bits."""
-        if self._seeds:
-            return int(self._seeds.popleft())
+    def draw(self, scope: str = "", parent: str | None = None) -> int:
+        """The recorded seed of this agent's loop, or of the passage in whose code it is drawn; past the record HMAC(seed of the case and trial, n), 63 bits."""
+        seeds = self._seeds.get((scope, parent))
+        if seeds:
+            return seeds.popleft()
         self._draws += 1
         return int.from_bytes(hmac.digest(self._seed, str(self._draws).encode(), hashlib.sha256)[:8]) >> 1
 

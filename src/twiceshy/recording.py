@@ -24,8 +24,9 @@ from twiceshy.envelope import (
     Pins,
     RunInput,
 )
-from twiceshy.history import Attempts, History, effective
+from twiceshy.history import Attempts, History, Scopes, effective
 from twiceshy.identity import digest, tagged
+from twiceshy.matching import BEGINNING, CALLS
 from twiceshy.policy import ToolsPolicy
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ class Recorder:
         self._history = History(self._policy)
         self._lines: list[tuple[int, int, bytes]] = []
         self._attempts = Attempts()
+        self._scopes = Scopes()
         self._sink = sink
         self._now_ns = now_ns
         self._guard = Lock()  # tools may run on several threads
@@ -76,8 +78,9 @@ class Recorder:
     def cross(self, call: Call) -> Answer:
         """Let the caller run it; what it came to is recorded when it closes."""
         # A line is a snapshot: the agent may change its arguments after the call.
-        opened = crossing_line(self._opened(call))
-        return Answer(live=True, close=lambda closing: self._close(opened, closing))
+        opened = self._opened(call)
+        line = crossing_line(opened)
+        return Answer(live=True, close=lambda closing: self._close(line, closing), scope=opened.at)
 
     def envelope(
         self, *, trace_id: str, source: str, workflow: str, run_input: RunInput, disposition: Disposition, pins: Pins | None = None,
@@ -94,29 +97,35 @@ class Recorder:
 
     def _opened(self, call: Call) -> Crossing:
         with self._guard:
-            key, state, attempt = "", "", 1
+            key, state, attempt, at = "", "", 1, call.at
             effect = call.effect
-            if call.kind is Kind.TOOL:
-                effect = self._policy.effect(call.name, call.effect)
-                key = self._policy.key(call.name, call.seen, call.declared.schema if call.declared else None)
+            if call.kind in BEGINNING:
                 self._history.begin(call.scope, call.group)
-                state = self._history.state(call.name)
+                key = self._policy.key(call.name, call.seen, call.declared.schema if call.declared else None)
+            if call.kind in CALLS:
+                effect = self._policy.effect(call.name, call.effect)
+                state = self._history.state(call.name, call.scope)
                 attempt = self._attempts.next(call.scope, call.name, key)
+            elif call.kind is Kind.HANDOFF:
+                at = self._scopes.spawned(call.scope, call.name, key)
             elif call.kind is Kind.MODEL:
                 key = digest(call.seen)
         return Crossing(
-            seq=call.seq, sub=call.sub, kind=call.kind, name=call.name, scope=call.scope, group=call.group, at=call.at, attempt=attempt,
-            effect=effect, proposed=call.proposed, seen=call.seen, blocked_by=call.blocked_by, key=key, state=state, start_ns=self._now_ns(),
+            seq=call.seq, sub=call.sub, parent=call.parent, kind=call.kind, name=call.name, scope=call.scope, group=call.group, at=at,
+            attempt=attempt, effect=effect, proposed=call.proposed, seen=call.seen, blocked_by=call.blocked_by, key=key, state=state, start_ns=self._now_ns(),
         )  # fmt: skip
 
     def _close(self, snapshot: bytes, closing: Closing) -> None:
         opened = stored_of(snapshot)
         error = error_record(closing.error, self._policy.of(opened.name).definite_errors) if closing.error else None
         raw, shown = (side if side is UNSET else tagged(side) for side in (closing.raw, closing.shown))
-        closed = msgspec.structs.replace(opened, raw=raw, shown=shown, error=error, end_ns=self._now_ns())
+        chunks = None if closing.chunks is None else tagged(closing.chunks)
+        closed = msgspec.structs.replace(
+            opened, raw=raw, shown=shown, error=error, chunks=chunks, end_ns=self._now_ns()
+        )
         line = stored_line(closed)
         with self._guard:
-            if opened.kind is Kind.TOOL:
+            if opened.kind in CALLS:
                 self._enter(closed)
             self._lines.append((closed.seq, closed.sub, line))
             if self._sink is not None:

@@ -30,6 +30,8 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     seq: int
     sub: int = 0
+    parent: str | None = None
+    """The place of the passage in whose code it happens: a tool's body (`#4`), a hook (`#4.1`), an agent that was handed to."""
     scope: str = ""
     group: int | None = None
     at: str | None = None
@@ -41,6 +43,17 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     declared: Declared | None = None
     hooked: frozenset[str] = frozenset()
     """Where live hooks sit on this tool: `before`, `after`."""
+    unused: bool = False
+    """A hook whose outcome is known already: nothing rests on what it makes."""
+    stream: bool = False
+    """A model that is asked for its output in chunks."""
+    step: Callable[[], int] | None = None
+    """Takes the next step number of the run, for what happened inside a passage that is answered from the record."""
+
+    @property
+    def place(self) -> str:
+        """Where it stands, as people read it."""
+        return f"#{self.seq}.{self.sub}" if self.sub else f"#{self.seq}"
 
 
 class Closing(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,16 +62,23 @@ class Closing(msgspec.Struct, frozen=True, kw_only=True):
     raw: Any | UnsetType = UNSET
     shown: Any | UnsetType = UNSET
     error: BaseException | None = None
+    chunks: list[Any] | None = None
+    """A streamed output: the chunks that were taken."""
 
 
 def _unheard(_: Closing) -> None:
     """Nobody listens to how this passage ends."""
 
 
+def _untold(_: object) -> None:
+    """Nobody listens to the chunks of this stream."""
+
+
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """What a backend says to a call: run it yourself (`live`), or take this value or this error.
 
     `shown`, when set, goes back in place of what the post-hooks would make: a crossing inside a frozen prefix.
+    A stream's value is an iterable of chunks, and `part` hears of each one before it is given on. scope: of the agent that is handed to.
     """
 
     live: bool = False
@@ -66,6 +86,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     error: BaseException | None = None
     shown: Any | UnsetType = UNSET
     close: Callable[[Closing], None] = _unheard
+    part: Callable[[Any], None] = _untold
+    scope: str | None = None
 
 
 class Backend(Protocol):
@@ -77,8 +99,9 @@ class Backend(Protocol):
 
 
 class Declared(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool or model as the candidate's code declares it."""
+    """A tool, a model or a person as the candidate's code declares it."""
 
+    kind: Kind = Kind.TOOL
     name: str
     fn: Callable[..., Any] | None
     effect: Effect | None = None
@@ -89,7 +112,7 @@ class Declared(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Code(msgspec.Struct, frozen=True, kw_only=True):
-    """A named piece of candidate code: a hook, a guard or a router, and where it sits (`before:TOOL`, `after:TOOL`)."""
+    """A named piece of candidate code: a hook or a guard and where it sits (`before:TOOL`, `after:TOOL`), a router, a handoff."""
 
     kind: Kind
     name: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from contextvars import ContextVar
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from twiceshy.seam import Closing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable, Generator, Iterator
 
     from twiceshy.seam import Answer, Call
 
@@ -22,6 +23,16 @@ _RUNNING: ContextVar[Call | None] = ContextVar("twiceshy_running", default=None)
 def running() -> Call | None:
     """The passage whose live code runs in this context; None in the agent's own loop."""
     return _RUNNING.get()
+
+
+@contextmanager
+def within(call: Call) -> Iterator[None]:
+    """Run the code of a passage: what it draws and calls happens inside it."""
+    token = _RUNNING.set(call)
+    try:
+        yield
+    finally:
+        _RUNNING.reset(token)
 
 
 class Numbering:
@@ -106,17 +117,9 @@ def settled(answer: Answer, run: Callable[[], Any], call: Call) -> Steps:
         _RUNNING.reset(token)
 
 
-def already(value: object) -> Steps:
-    """Steps that have been taken: the value is known."""
-    return value
-    yield  # a generator that asks for nothing
-
-
 def wrapped(fn: Callable[..., Any] | None, steps: Callable[..., Steps]) -> Callable[..., Any]:
     """What the agent calls in place of `fn`, plain or async as it is."""
-    from inspect import iscoroutinefunction
-
-    if iscoroutinefunction(fn) or iscoroutinefunction(getattr(fn, "__call__", None)):  # noqa: B004 - an object that is called like a function
+    if _is_async(fn):
 
         async def crossing_async(*args: Any, **kwargs: Any) -> Any:
             return await drive_async(steps(*args, **kwargs))
@@ -127,3 +130,14 @@ def wrapped(fn: Callable[..., Any] | None, steps: Callable[..., Steps]) -> Calla
         return drive(steps(*args, **kwargs))
 
     return crossing
+
+
+def driven(fn: Callable[..., Any] | None, steps: Steps) -> Any:
+    """The value of the steps, or what the agent awaits for it where `fn` is async."""
+    return drive_async(steps) if _is_async(fn) else drive(steps)
+
+
+def _is_async(fn: Callable[..., Any] | None) -> bool:
+    from inspect import iscoroutinefunction
+
+    return iscoroutinefunction(fn) or iscoroutinefunction(getattr(fn, "__call__", None))  # noqa: B004 - an object that is called like a function

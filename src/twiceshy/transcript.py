@@ -9,8 +9,9 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from twiceshy.encoding import crossing_line, record_line
-from twiceshy.envelope import Crossing, Disposition, Kind, Record
+from twiceshy.envelope import Crossing, Disposition, Record
 from twiceshy.identity import canonical
+from twiceshy.ordering import Order
 from twiceshy.outcome import AnsweredBy, BoundaryState, Divergence
 
 if TYPE_CHECKING:
@@ -109,15 +110,18 @@ class Transcript(Record, frozen=True, kw_only=True):
 
 
 def _in_order(played: Sequence[Played]) -> Iterator[tuple[Crossing, Played]]:
-    steps = sorted((one.crossing for one in played if not one.crossing.sub), key=_turn)
+    order = Order(one.crossing for one in played)
+    steps = sorted((one.crossing for one in played if not one.crossing.sub), key=order.place)
     numbers = {step.seq: at for at, step in enumerate(steps, start=1)}
     for one in sorted(played, key=lambda one: (numbers.get(one.crossing.seq, 0), one.crossing.sub)):
         crossing = one.crossing
         group = None if crossing.group is None else numbers.get(crossing.group, 0)
-        yield msgspec.structs.replace(crossing, seq=numbers.get(crossing.seq, 0), group=group), one
+        seq = numbers.get(crossing.seq, 0)
+        yield msgspec.structs.replace(crossing, seq=seq, group=group, parent=_anew(crossing.parent, numbers)), one
 
 
-def _turn(step: Crossing) -> tuple[int, str, str, int]:
-    """A step nobody asked for is a turn of its own, and so is a model's: it comes before the calls that it asks for."""
-    asked = step.group is not None and step.kind is not Kind.MODEL
-    return (step.group or 0 if asked else step.seq, step.scope if asked else "", step.key if asked else "", step.seq)
+def _anew(place: str | None, numbers: dict[int, int]) -> str | None:
+    if place is None:
+        return None
+    seq, dot, sub = place.removeprefix("#").partition(".")
+    return f"#{numbers.get(int(seq), 0)}{dot}{sub}"

@@ -49,6 +49,18 @@ class DeclaredWrite(Record, frozen=True, kw_only=True, omit_defaults=True):
         return True
 
 
+class DeclaredGrant(Record, frozen=True, kw_only=True, omit_defaults=True):
+    """An answer of a person that a case declares, good for one request. `args` holds the paths of the request that must be equal; none means any."""
+
+    human: str
+    args: dict[str, Any] | None = None
+    answer: Any
+
+    def fits(self, human: str, seen: Any) -> bool:
+        """Whether a request is the one it answers."""
+        return DeclaredWrite(tool=self.human, args=self.args).fits(human, seen)
+
+
 def violation(schema: Mapping[str, Any] | None, seen: Any) -> str | None:
     """The first violation of a JSON Schema, as `keyword at path` without the value; None where the arguments are valid or there is no schema."""
     if schema is None:

@@ -196,8 +196,18 @@ def _terms(trial: Trial, envelope: Envelope) -> Terms:
     cut = CutPoint(mode=trial.mode, live=frozenset(trial.live), after=trial.after, freeze=frozenset(trial.freeze))
     seed = f"{trial.seed}/{trial.number}".encode()
     return Terms(
-        policy=trial.policy, cut=cut, declared=trial.declared, seed=seed, pseudonymise=_pseudonymise(trial, envelope)
-    )
+        policy=trial.policy, cut=cut, declared=trial.declared, grants=trial.grants, flags=trial.flags, seed=seed,
+        pseudonymise=_pseudonymise(trial, envelope), agrees=_agrees(trial),
+    )  # fmt: skip
+
+
+def _agrees(trial: Trial) -> Callable[[Any, Any], bool] | None:
+    """When a recorded user turn may be served. The conditions' engine is loaded for the cases that have one."""
+    if trial.user_turns is None:
+        return None
+    from twiceshy.agreement import agreement
+
+    return agreement(trial.user_turns, where=f"{trial.seed}: user_turns")
 
 
 def _pseudonymise(trial: Trial, envelope: Envelope) -> Callable[[str, Any], Any] | None:

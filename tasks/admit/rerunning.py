@@ -10,13 +10,14 @@ import msgspec
 from twiceshy.boundary import Blocked, Call, Closing
 from twiceshy.envelope import CODE_KINDS, Crossing, Envelope, Kind
 from twiceshy.journal import Journal, transcript_of
+from twiceshy.matching import CALLS
 from twiceshy.outcome import AnsweredBy, BoundaryState
 from twiceshy.policy import ToolsPolicy
 from twiceshy.raising import raised_again
 from twiceshy.replaying import Replay, RunDiverged, Terms
 from twiceshy.transcript import Played, Transcript
 
-_ASKED = CODE_KINDS | {Kind.MODEL, Kind.TOOL}
+_ASKED = CODE_KINDS | CALLS | {Kind.MODEL, Kind.HANDOFF}
 """Kinds that the replay engine is asked about; the others are taken over as they were recorded."""
 
 

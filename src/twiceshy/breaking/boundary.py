@@ -21,9 +21,10 @@ from twiceshy.stepping import running
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
 
+    from twiceshy.boundary import Agent
     from twiceshy.envelope import Envelope
     from twiceshy.replaying import Terms
-    from twiceshy.seam import Backend, Declared
+    from twiceshy.seam import Backend, Call, Declared
 
     Steps = Generator[Callable[[], Any], Any, Any]
     Walk = Callable[[Declared, dict[str, Any]], Steps]
@@ -33,9 +34,9 @@ class BreakingBoundary(Boundary):
     """A boundary with breaks. `on_applied` hears of each break, once, when it first changes something; a frozen prefix is left as it was recorded."""
 
     def __init__(
-        self, backend: Backend, breaks: Sequence[Break], *, record: Envelope, terms: Terms, on_applied: Callable[[Break], object]
+        self, backend: Backend, breaks: Sequence[Break], *, record: Envelope, terms: Terms, on_applied: Callable[[Break], object], **place: Any
     ) -> None:  # fmt: skip
-        super().__init__(backend)
+        super().__init__(backend, **place)
         self._breaks = tuple(breaks)
         self._record = record
         self._cut = terms.cut
@@ -62,6 +63,26 @@ class BreakingBoundary(Boundary):
         """Declare a model, its output replaced at the step where a break says so."""
         return super().model(name, self._replacing(name, fn), prompt=prompt)
 
+    def handoff(self, name: str, build: Callable[[Boundary], Agent]) -> Agent:
+        """Declare an agent to hand to, under the same breaks."""
+
+        def completed(within: Boundary) -> Agent:
+            agent = build(within)
+            if isinstance(within, BreakingBoundary):
+                within.complete()
+            return agent
+
+        return super().handoff(name, completed)
+
+    def child(self, scope: str, home: Call | None) -> Boundary:
+        """The boundaries of an agent that is handed to, under the same breaks."""
+        made = BreakingBoundary(
+            self._backend, self._breaks, record=self._record, terms=self._terms, on_applied=self._on_applied, scope=scope,
+            home=home, kin=self,
+        )  # fmt: skip
+        made._unheard = self._unheard
+        return made
+
     def complete(self) -> None:
         """Add the hooks that strip results and set arguments, after every hook of the candidate. Call it when the candidate has declared everything."""
         for found in self._breaks:
@@ -72,7 +93,7 @@ class BreakingBoundary(Boundary):
 
     def _tool_steps(self, declared: Declared, proposed: dict[str, Any]) -> Steps:
         walk: Walk = super()._tool_steps
-        if not self._cut.in_prefix(self._numbers.last + 1):
+        if not self._cut.in_prefix(self.numbers.last + 1):
             for found in self._breaks:
                 around = self._AROUND.get(found.operator)
                 if around is not None and declared.name in found.names:

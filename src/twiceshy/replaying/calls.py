@@ -11,17 +11,18 @@ from msgspec import UNSET
 from twiceshy import writes
 from twiceshy.boundary import Answer, Closing
 from twiceshy.envelope import Crossing, Effect
-from twiceshy.history import Attempts, History, effective
-from twiceshy.matching import Hit, Matcher, Miss, fresh
+from twiceshy.history import Attempts, effective
+from twiceshy.matching import Hit, fresh
 from twiceshy.outcome import AnsweredBy, BoundaryState, Divergence
 from twiceshy.raising import raised_again
 from twiceshy.transcript import Played
 
 if TYPE_CHECKING:
     from twiceshy.boundary import Call
-    from twiceshy.envelope import Envelope
-    from twiceshy.matching import Recording
+    from twiceshy.history import History
+    from twiceshy.matching import Matcher, Miss, Recording
     from twiceshy.replaying.course import Course
+    from twiceshy.replaying.nested import Nested
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +38,13 @@ class _Outcome:
 class Calls:
     """Answers the calls of one replay."""
 
-    def __init__(self, course: Course, envelope: Envelope) -> None:
+    def __init__(self, course: Course, matcher: Matcher, history: History, nested: Nested) -> None:
         self._course = course
         self._terms = course.terms
         self._policy = course.policy
-        self._matcher = Matcher(envelope.crossings, course.policy)
-        self._history = History(course.policy)
+        self._matcher = matcher
+        self._history = history
+        self._nested = nested
         self._attempts = Attempts()
 
     def answer(self, call: Call) -> Answer:
@@ -50,12 +52,12 @@ class Calls:
         effect = self._effect(call)
         boundary = self._course.cut.state(call, effect)
         self._history.begin(call.scope, call.group)
-        asked = self._pseudonymised(call)
+        asked = self._course.pseudonymised(call)
         called = self._policy.key(call.name, asked, call.declared.schema if call.declared else None)
         crossing = Crossing(
-            seq=call.seq, kind=call.kind, name=call.name, scope=call.scope, group=call.group, effect=effect, key=called,
+            seq=call.seq, parent=call.parent, kind=call.kind, name=call.name, scope=call.scope, group=call.group, effect=effect, key=called,
             attempt=self._attempts.next(call.scope, call.name, called), proposed=call.proposed, seen=asked,
-            state=self._history.state(call.name), blocked_by=call.blocked_by,
+            state=self._history.state(call.name, call.scope), blocked_by=call.blocked_by,
         )  # fmt: skip
         outcome = self._outcome(call, crossing, effect, boundary)
         if boundary is not BoundaryState.LIVE and outcome.error is None and outcome.by is not AnsweredBy.GUARD:
@@ -64,11 +66,13 @@ class Calls:
         self._write_ahead(crossing, boundary, outcome)
         if effect is Effect.WRITE:
             self._take_effect(crossing, outcome)
+        if outcome.by is AnsweredBy.RECORDED and outcome.matched is not None:
+            self._nested.retell(call, outcome.matched.crossing)
         return self._answer(call, crossing, boundary, outcome)
 
     def unkeyed(self, call: Call) -> Divergence:
         """Which divergence a call is whose arguments have no key."""
-        return Divergence.ARGS_MISMATCH if self._matcher.knows(call.name) else Divergence.UNRECORDED_CALL
+        return Divergence.ARGS_MISMATCH if self._matcher.knows(call.name, call.kind) else Divergence.UNRECORDED_CALL
 
     def _effect(self, call: Call) -> Effect:
         """The effect in force. Where tools.yaml is silent, a candidate may not say less of a tool than the record does, nor that a new one is pure."""
@@ -79,19 +83,13 @@ class Calls:
         loosened = Effect.WRITE in known or (effect is Effect.NONE and Effect.NONE not in known)
         return Effect.WRITE if loosened else effect
 
-    def _pseudonymised(self, call: Call) -> Any:
-        """The live arguments as the recording would hold them. Without the key the raw value is neither matched nor stored: the run ends."""
-        if self._terms.pseudonymise is None:
-            return call.seen
-        return self._terms.pseudonymise(call.name, call.seen)
-
     def _outcome(self, call: Call, crossing: Crossing, effect: Effect, boundary: BoundaryState) -> _Outcome:
         if call.blocked_by is not None:
             return _Outcome(by=AnsweredBy.GUARD)
         if boundary is BoundaryState.LIVE:
             return _Outcome(by=AnsweredBy.LIVE)
-        serve = self._matcher.serve_pure(call.name, crossing.key) if effect is Effect.NONE else None
-        found = serve or self._matcher.serve(call.name, crossing.key, crossing.state)
+        serve = self._matcher.serve_pure(call.name, crossing.key, call.kind) if effect is Effect.NONE else None
+        found = serve or self._matcher.serve(call.name, crossing.key, crossing.state, call.kind)
         if isinstance(found, Hit):
             return self._recorded(call, crossing, found)
         if effect is not Effect.WRITE or found.kind is Divergence.STATE_MISMATCH:
@@ -149,7 +147,8 @@ class Calls:
     def _recorded_at(self, call: Call) -> Crossing | None:
         """The recorded crossing that a live, pure or blocked passage stands for: the one at its own step, if it has the same name."""
         recorded = self._matcher.by_place.get(call.seq)
-        return recorded if recorded is not None and recorded.name == call.name else None
+        same = recorded is not None and (recorded.kind, recorded.name) == (call.kind, call.name)
+        return recorded if same else None
 
     def _write_ahead(self, crossing: Crossing, boundary: BoundaryState, outcome: _Outcome) -> None:
         self._course.journal.ahead(
@@ -163,7 +162,7 @@ class Calls:
     def _miss(self, crossing: Crossing, miss: Miss) -> NoReturn:
         if crossing.effect is Effect.WRITE:
             self._write_ahead(writes.unanswered(crossing), BoundaryState.INTERCEPTED, _Outcome())
-        near = self._matcher.nearest(crossing.name, crossing.key, crossing.state, crossing.seen)
+        near = self._matcher.nearest(crossing.name, crossing.key, crossing.state, crossing.seen, crossing.kind)
         self._course.diverge(crossing, miss.kind, "", near)
 
 

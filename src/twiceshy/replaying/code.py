@@ -23,13 +23,15 @@ if TYPE_CHECKING:
     from twiceshy.boundary import Call, Closing
     from twiceshy.envelope import Crossing, Envelope
     from twiceshy.replaying.course import Course
+    from twiceshy.replaying.nested import Nested
 
 
 class CandidateCode:
     """Answers the passages of candidate code of one replay."""
 
-    def __init__(self, course: Course, envelope: Envelope) -> None:
+    def __init__(self, course: Course, envelope: Envelope, nested: Nested) -> None:
         self._course = course
+        self._nested = nested
         self._code = FrozenCode(envelope.crossings, by_input=bool(course.cut.freeze))
 
     def answer(self, call: Call) -> Answer:
@@ -40,9 +42,10 @@ class CandidateCode:
             course.journal.ahead(Played(crossing=crossing, boundary=BoundaryState.LIVE, answered_by=AnsweredBy.LIVE))
             return Answer(live=True, close=self._closer(call, crossing))
         recorded = self._frozen(call, crossing)
-        if recorded is not None and recorded.raw is UNSET and recorded.error is None:
+        unknown = recorded is not None and recorded.raw is UNSET and recorded.error is None
+        if recorded is not None and unknown and not call.unused:
             course.diverge(crossing, Divergence.SIDE_UNKNOWN, f"recorded at {recorded.place}")
-        value = _passed(call) if recorded is None else fresh(recorded.raw)
+        value = _passed(call) if recorded is None or unknown else fresh(recorded.raw)
         error = raised_again(recorded.error) if recorded is not None and recorded.error else None
         course.journal.ahead(
             Played(
@@ -50,6 +53,8 @@ class CandidateCode:
                 answered_by=AnsweredBy.RECORDED, exercised=False,
             )
         )  # fmt: skip
+        if recorded is not None:
+            self._nested.retell(call, recorded)
         return Answer(value=value, error=error, close=self._closer(call, crossing))
 
     def _frozen(self, call: Call, crossing: Crossing) -> Crossing | None:

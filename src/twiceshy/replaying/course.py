@@ -17,7 +17,7 @@ from twiceshy.recording import error_record
 from twiceshy.transcript import Diverged, Near
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from twiceshy.boundary import Call, Closing
     from twiceshy.envelope import Envelope, ErrorRecord
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from twiceshy.outcome import Divergence
     from twiceshy.pinned import VirtualClock
     from twiceshy.policy import ToolsPolicy
-    from twiceshy.writes import DeclaredWrite
+    from twiceshy.writes import DeclaredGrant, DeclaredWrite
 
 
 class RunDiverged(BaseException):
@@ -49,7 +49,8 @@ def raising(divergence: Diverged | None) -> NoReturn:
 class Terms:
     """What a replay goes by besides the record: the cut-point, the tools' policy, what the case declares, and the seed of draws past the record.
 
-    pseudonymise: gives a call's live arguments the identity pseudonyms of the recording before they are keyed.
+    pseudonymise: gives a call's live arguments the identity pseudonyms of the recording before they are keyed. flags: the overlay of flags that were not
+    recorded. agrees: whether a recorded user turn may answer this message of the agent (recorded, said); by default the same message.
     """
 
     policy: ToolsPolicy
@@ -57,6 +58,9 @@ class Terms:
     declared: Sequence[DeclaredWrite] = ()
     seed: bytes = b""
     pseudonymise: Callable[[str, Any], Any] | None = None
+    flags: Mapping[str, Any] = field(default_factory=dict)
+    grants: Sequence[DeclaredGrant] = ()
+    agrees: Callable[[Any, Any], bool] | None = None
 
 
 class Course:
@@ -76,21 +80,29 @@ class Course:
 
     def closing(self, call: Call, close: Callable[[Closing], None]) -> Callable[[Closing], None]:
         """How a passage ends, under the rule of `Replay.cross`: what goes wrong in here ends the run."""
+        return self.telling(call, close)
 
-        def closing(ended: Closing) -> None:
+    def telling(self, call: Call, tell: Callable[[Any], None]) -> Callable[[Any], None]:
+        """The same, for anything that is told of a passage."""
+
+        def telling(told: Any) -> None:
             with self.turn:
                 try:
-                    close(ended)
+                    tell(told)
                 except (RunDiverged, RunFaulted):
                     raise
                 except BaseException as broken:  # noqa: BLE001 - as in cross
                     self.give_up(call, broken)
 
-        return closing
+        return telling
 
     def error(self, raised: BaseException | None, name: str) -> ErrorRecord | None:
         """What was raised, as it is recorded."""
         return None if raised is None else error_record(raised, self.policy.of(name).definite_errors)
+
+    def pseudonymised(self, call: Call) -> Any:
+        """What is asked as the recording would hold it. Without the key the raw value is neither matched nor stored: the run ends."""
+        return call.seen if self.terms.pseudonymise is None else self.terms.pseudonymise(call.name, call.seen)
 
     def shown(self, recorded: Crossing | None, closing: Closing, error: ErrorRecord | None) -> None:
         """Note what went back to the agent: where it is not what went back in the record, frozen outputs are stale from here on."""
@@ -115,16 +127,15 @@ class Course:
 
         A candidate that is out of stack, memory or channel has crashed. The rest is our fault.
         """
-        place = f"#{call.seq}.{call.sub}" if call.sub else f"#{call.seq}"
         boundary = f"{call.kind}:{call.name}"
         divergence = None
         try:
             if isinstance(broken, Unrecordable) and unkeyed is not None:
-                divergence = Diverged(kind=unkeyed, place=place, boundary=boundary, detail=str(broken))
+                divergence = Diverged(kind=unkeyed, place=call.place, boundary=boundary, detail=str(broken))
                 self.journal.diverged(divergence)
             elif not isinstance(broken, RecursionError | MemoryError | OSError):
                 told = str(broken) if isinstance(broken, TwiceshyError) else type(broken).__name__
-                self.journal.fault(f"{boundary} at {place}: {told}")
+                self.journal.fault(f"{boundary} at {call.place}: {told}")
         finally:
             self._on_end(divergence)
 
@@ -132,8 +143,8 @@ class Course:
 def crossing_of(call: Call, **more: Any) -> Crossing:
     """The crossing that a call makes, with what is known of it so far."""
     return Crossing(
-        seq=call.seq, sub=call.sub, kind=call.kind, name=call.name, scope=call.scope, group=call.group, at=call.at,
-        **{"seen": call.seen, **more},
+        seq=call.seq, sub=call.sub, parent=call.parent, kind=call.kind, name=call.name, scope=call.scope, group=call.group,
+        **{"seen": call.seen, "at": call.at, **more},
     )  # fmt: skip
 
 

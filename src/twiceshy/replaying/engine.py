@@ -5,12 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NoReturn
 
 from twiceshy.envelope import CODE_KINDS, Kind
+from twiceshy.frozenmodel import FrozenModels
+from twiceshy.history import History
+from twiceshy.matching import CALLS, Matcher
 from twiceshy.outcome import Divergence
 from twiceshy.replaying.ambient import Ambient
 from twiceshy.replaying.calls import Calls
 from twiceshy.replaying.code import CandidateCode
 from twiceshy.replaying.course import Course, RunDiverged, RunFaulted, Terms, crossing_of, raising
+from twiceshy.replaying.handoffs import Handoffs
 from twiceshy.replaying.models import Models
+from twiceshy.replaying.nested import Nested
+from twiceshy.replaying.people import People
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,14 +36,22 @@ class Replay:
         on_end: Callable[[Diverged | None], NoReturn] = raising,
     ) -> None:  # fmt: skip
         self._course = course = Course(envelope, terms, journal, clock, on_end)
-        self._calls = calls = Calls(course, envelope)
-        ambient = Ambient(course)
-        code = CandidateCode(course, envelope)
+        matcher, models, history = (
+            Matcher(envelope.crossings, terms.policy),
+            FrozenModels(envelope.crossings),
+            History(terms.policy),
+        )
+        nested = Nested(course, envelope.crossings, matcher, models, history)
+        self._calls = calls = Calls(course, matcher, history, nested)
+        people = People(course, envelope, matcher, history)
         self._answering: dict[Kind, Callable[[Call], Answer]] = {
-            **dict.fromkeys(Kind, ambient.answer),
-            **dict.fromkeys(CODE_KINDS, code.answer),
-            Kind.MODEL: Models(course, envelope).answer,
-            Kind.TOOL: calls.answer,
+            **dict.fromkeys(CALLS, calls.answer),
+            **dict.fromkeys(CODE_KINDS, CandidateCode(course, envelope, nested).answer),
+            **dict.fromkeys((Kind.CLOCK, Kind.RANDOM, Kind.FLAG), Ambient(course, envelope).answer),
+            Kind.MODEL: Models(course, models).answer,
+            Kind.USER: people.user,
+            Kind.HUMAN: people.human,
+            Kind.HANDOFF: Handoffs(course, envelope, history, nested).answer,
         }
 
     def cross(self, call: Call) -> Answer:
@@ -51,7 +65,7 @@ class Replay:
             except (RunDiverged, RunFaulted):
                 raise
             except BaseException as broken:  # noqa: BLE001 - whatever it is, no passage goes unseen
-                unkeyed = self._calls.unkeyed(call) if call.kind is Kind.TOOL else None
+                unkeyed = self._calls.unkeyed(call) if call.kind in CALLS else None
                 self._course.give_up(call, broken, unkeyed)
 
     def dialled(self, call: Call) -> NoReturn:

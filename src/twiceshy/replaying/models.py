@@ -2,32 +2,36 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import UNSET
 
 from twiceshy.boundary import Answer
-from twiceshy.frozenmodel import FrozenModels, NoOutput
+from twiceshy.frozenmodel import NoOutput, as_shown
 from twiceshy.identity import digest
 from twiceshy.matching import fresh
 from twiceshy.outcome import AnsweredBy, BoundaryState, Divergence
 from twiceshy.raising import raised_again
 from twiceshy.replaying.course import crossing_of
+from twiceshy.streaming import split
 from twiceshy.transcript import Played
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from twiceshy.boundary import Call, Closing
-    from twiceshy.envelope import Crossing, Envelope
+    from twiceshy.envelope import Crossing
+    from twiceshy.frozenmodel import FrozenModels
     from twiceshy.replaying.course import Course
 
 
 class Models:
     """Answers the model requests of one replay."""
 
-    def __init__(self, course: Course, envelope: Envelope) -> None:
+    def __init__(self, course: Course, models: FrozenModels) -> None:
         self._course = course
-        self._models = FrozenModels(envelope.crossings)
+        self._models = models
 
     def answer(self, call: Call) -> Answer:
         """The answer to one request, written ahead."""
@@ -38,14 +42,20 @@ class Models:
         if isinstance(found, NoOutput):
             self._course.diverge(crossing, found.kind, found.detail)
         recorded = found.crossing
+        if recorded.raw is UNSET and recorded.error is None and not call.stream:
+            detail = f"the stream recorded at {recorded.place} was left early"
+            self._course.diverge(crossing, Divergence.SIDE_UNKNOWN, detail)
         self._course.pinned.passes(recorded)
-        served = msgspec.structs.replace(crossing, raw=recorded.raw)
+        served = crossing if call.stream else msgspec.structs.replace(crossing, raw=recorded.raw)
         self._course.journal.ahead(
             Played(
                 crossing=served, boundary=BoundaryState.FROZEN, answered_by=AnsweredBy.RECORDED, matched=recorded.place,
                 stale=self._course.stale, drift=found.drift, exercised=False,
             )
         )  # fmt: skip
+        return self._streamed(call, crossing, recorded) if call.stream else self._whole(call, crossing, recorded)
+
+    def _whole(self, call: Call, crossing: Crossing, recorded: Crossing) -> Answer:
         error = raised_again(recorded.error) if recorded.error else None
         value = None if recorded.raw is UNSET else fresh(recorded.raw)
 
@@ -53,6 +63,31 @@ class Models:
             self._course.journal.closed(crossing, closing, self._course.error(closing.error, call.name))
 
         return Answer(value=value, error=error, close=self._course.closing(call, close))
+
+    def _streamed(self, call: Call, crossing: Crossing, recorded: Crossing) -> Answer:
+        """Chunks, each written ahead as it is taken. Leaving early shows the agent less than the record did."""
+        course = self._course
+
+        def close(closing: Closing) -> None:
+            error = course.error(closing.error, call.name)
+            course.journal.closed(crossing, closing, error)
+            course.shown(as_shown(recorded), closing, error)
+
+        return Answer(
+            value=self._chunks(crossing, recorded), part=course.telling(call, lambda chunk: course.journal.part(crossing, chunk)),
+            close=course.closing(call, close),
+        )  # fmt: skip
+
+    def _chunks(self, crossing: Crossing, recorded: Crossing) -> Iterator[Any]:
+        """The recorded chunks, or one part a chunk; then the recorded error. What comes after a stream that was left early nobody knows."""
+        chunks = recorded.chunks
+        yield from fresh(split(recorded.raw) if chunks is None and recorded.raw is not UNSET else chunks or [])
+        if recorded.error is not None:
+            raise raised_again(recorded.error)
+        if recorded.raw is UNSET:
+            with self._course.turn:
+                detail = f"the stream recorded at {recorded.place} was left here"
+                self._course.diverge(crossing, Divergence.MODEL_EXHAUSTED, detail)
 
     def _live(self, call: Call, crossing: Crossing) -> Answer:
         """The candidate's own model runs. Its output is shown like a tool's: where it is not the recorded one, the frozen ones after it are stale."""
@@ -66,7 +101,8 @@ class Models:
             course.journal.closed(crossing, closing, error)
             course.shown(recorded, closing, error)
 
-        return Answer(live=True, close=course.closing(call, close))
+        part = course.telling(call, lambda chunk: course.journal.part(crossing, chunk))
+        return Answer(live=True, close=course.closing(call, close), part=part)
 
     def _require_clock(self, call: Call, crossing: Crossing) -> None:
         """A live model must be told the recorded date wherever the recorded one was."""

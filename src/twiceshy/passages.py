@@ -1,0 +1,215 @@
+"""How an agent passes a boundary, step by step: hooks, defaults and guards before it, the backend's answer, hooks after it."""
+
+from __future__ import annotations
+
+import copy
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from msgspec import UNSET
+
+from twiceshy.envelope import Kind
+from twiceshy.seam import Backend, Blocked, Call, Closing, Code, Declared
+from twiceshy.stepping import Numbering, running, settled
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Sequence
+
+    Steps = Generator[Callable[[], Any], Any, Any]
+    Agent = Callable[[Any], Any]
+
+
+class _Around(NamedTuple):
+    """The code that sits around one tool."""
+
+    before: Sequence[Code]
+    guards: Sequence[Code]
+    after: Sequence[Code]
+
+    @property
+    def hooked(self) -> frozenset[str]:
+        """On which sides hooks sit."""
+        return frozenset(side for side, hooks in (("before", self.before), ("after", self.after)) if hooks)
+
+
+class Passages:
+    """The passages of one agent. home: the handoff in which it runs; None for the first agent."""
+
+    def __init__(self, backend: Backend, *, scope: str, numbers: Numbering | None, home: Call | None) -> None:
+        self._backend = backend
+        self._scope = scope
+        self.numbers = numbers or Numbering()
+        self._home = home
+        self._last = 0 if home is None else home.seq
+        self._group: int | None = None
+        self._placed: dict[tuple[Kind, str], list[Code]] = {}
+        self._around: dict[str, tuple[_Around, frozenset[str]]] = {}
+
+    def child(self, scope: str, home: Call | None) -> Passages:
+        """The passages of an agent that is handed to."""
+        raise NotImplementedError
+
+    def _enclosing(self) -> Call | None:
+        """The passage in whose code this happens; None in the agent's own loop."""
+        passage = running()
+        return None if passage is self._home else passage
+
+    def _step(self) -> int:
+        seq = self.numbers.step()
+        if self._enclosing() is None:
+            self._last = seq
+        return seq
+
+    def _asked_in(self) -> int | None:
+        """The group of what is called now. Inside a passage it is that of the passage, so that what a tool's body does stays part of the turn that asked for it."""
+        inside = self._enclosing()
+        return self._group if inside is None else inside.group
+
+    def _parent(self) -> str | None:
+        passage = running()
+        return None if passage is None else passage.place
+
+    def _placed_call(self, kind: Kind, name: str, seq: int, **rest: Any) -> Call:
+        """A passage within a step, numbered there."""
+        sub = self.numbers.sub(seq)
+        return Call(
+            kind=kind, name=name, seq=seq, sub=sub, scope=self._scope, group=self._asked_in(), step=self.numbers.step, **rest
+        )  # fmt: skip
+
+    def _ambient(self, kind: Kind, name: str, fn: Callable[[], Any], *, seen: object = UNSET) -> Any:
+        answer = self._backend.cross(self._drawing(kind, name, seen))
+        drawn = fn() if answer.live else answer.value
+        answer.close(Closing(raw=drawn))
+        return drawn
+
+    def _drawing(self, kind: Kind, name: str, seen: object) -> Call:
+        """A draw of clock, chance or a flag: within the passage in whose code it happens, else after the agent's last step."""
+        inside = self._enclosing()
+        if inside is None:
+            return self._placed_call(kind, name, self._last, seen=seen)
+        return self._placed_call(kind, name, inside.seq, seen=seen, parent=inside.place)
+
+    def _model_steps(self, declared: Declared, request: object) -> Steps:
+        call = self._requesting(declared, request)
+        answer = self._backend.cross(call)
+        output = yield from settled(answer, partial(run_declared, declared, request), call)
+        self._answered(call)
+        answer.close(Closing(raw=output, shown=output))
+        return output
+
+    def _requesting(self, declared: Declared, request: object, *, stream: bool = False) -> Call:
+        return Call(
+            kind=Kind.MODEL, name=declared.name, seq=self._step(), parent=self._parent(), scope=self._scope, seen=request,
+            declared=declared, stream=stream,
+        )  # fmt: skip
+
+    def _answered(self, call: Call) -> None:
+        """What is called from now on was asked for by this output; a model inside a tool's body asks for nothing in the loop around it."""
+        if self._enclosing() is None:
+            self._group = call.seq
+
+    def _tool_steps(self, declared: Declared, proposed: dict[str, Any]) -> Steps:
+        seq, group = self._step(), self._asked_in()
+        around, hooked = self._sitting_around(declared.name)
+        seen = proposed
+        for code in around.before:
+            seen = yield from self._code_steps(code, copy.deepcopy(seen), seq)
+        seen = {**declared.defaults, **seen}
+        guard, reason = (yield from self._refusal(around.guards, seen, seq)) if around.guards else (None, None)
+        call = Call(
+            kind=declared.kind, name=declared.name, seq=seq, parent=self._parent(), scope=self._scope, group=group, effect=declared.effect,
+            proposed=proposed, seen=seen, blocked_by=guard, reason=reason, declared=declared, hooked=hooked, step=self.numbers.step,
+        )  # fmt: skip
+        answer = self._backend.cross(call)
+        if guard is not None:
+            refused = Blocked(guard, reason or "refused")
+            answer.close(Closing(error=refused))
+            raise refused
+        raw = yield from settled(answer, partial(run_declared, declared, **seen), call)
+        shown = raw
+        for code in around.after:
+            shown = yield from self._code_steps(code, copy.deepcopy(shown), seq, unused=answer.shown is not UNSET)
+        if answer.shown is not UNSET:
+            shown = answer.shown
+        answer.close(Closing(raw=raw, shown=shown))
+        return shown
+
+    def _refusal(
+        self, guards: Sequence[Code], seen: dict[str, Any], seq: int
+    ) -> Generator[Callable[[], Any], Any, tuple[str | None, str | None]]:
+        for code in guards:
+            verdict = yield from self._code_steps(code, copy.deepcopy(seen), seq)
+            if verdict["blocked"]:
+                return code.name, verdict["reason"]
+        return None, None
+
+    def _person_steps(self, declared: Declared, seen: object) -> Steps:
+        """A turn of a user belongs to no model turn; what is asked of a person on behalf of a call belongs to that call's."""
+        group = self._asked_in() if declared.kind is Kind.HUMAN else None
+        call = Call(
+            kind=declared.kind, name=declared.name, seq=self._step(), parent=self._parent(), scope=self._scope, group=group,
+            seen=seen, declared=declared,
+        )  # fmt: skip
+        answer = self._backend.cross(call)
+        said = yield from settled(answer, partial(run_declared, declared, seen), call)
+        answer.close(Closing(raw=said, shown=said))
+        return said
+
+    def _handoff_steps(self, code: Code, value: object) -> Steps:
+        call = Call(
+            kind=Kind.HANDOFF, name=code.name, seq=self._step(), parent=self._parent(), scope=self._scope, group=self._asked_in(),
+            seen=value, step=self.numbers.step,
+        )  # fmt: skip
+        answer = self._backend.cross(call)
+        scope = f"{self._scope}/{code.name}" if answer.scope is None else answer.scope
+        result = yield from settled(answer, lambda: code.fn(self.child(scope, call))(value), call)
+        answer.close(Closing(raw=result, shown=result))
+        return result
+
+    def _code_steps(self, code: Code, value: object, seq: int, *, unused: bool = False) -> Steps:
+        call = self._placed_call(code.kind, code.name, seq, seen=value, at=code.at, unused=unused)
+        answer = self._backend.cross(call)
+        result = yield from settled(answer, partial(code.fn, value), call)
+        if code.kind is Kind.GUARD and answer.live:
+            result = _verdict(result)
+        answer.close(Closing(raw=result))
+        return result
+
+    def _inside(self) -> int:
+        inside = self._enclosing()
+        return self._last if inside is None else inside.seq
+
+    def _sitting_around(self, tool: str) -> tuple[_Around, frozenset[str]]:
+        found = self._around.get(tool)
+        if found is None:
+            around = _Around(
+                *(
+                    self._placed.get(place, ())
+                    for place in (
+                        (Kind.HOOK, f"before:{tool}"),
+                        (Kind.GUARD, f"before:{tool}"),
+                        (Kind.HOOK, f"after:{tool}"),
+                    )
+                )
+            )
+            found = self._around[tool] = around, around.hooked
+        return found
+
+    def _place(self, code: Code) -> None:
+        if code.at is not None:
+            self._placed.setdefault((code.kind, code.at), []).append(code)
+            self._around.clear()
+
+
+def _verdict(returned: object) -> dict[str, Any]:
+    """A guard's answer as it is recorded: {"blocked": bool, "reason": text or None}."""
+    if returned is None or returned is True:
+        return {"blocked": False, "reason": None}
+    return {"blocked": True, "reason": returned if isinstance(returned, str) else "refused"}
+
+
+def run_declared(declared: Declared, /, *args: Any, **kwargs: Any) -> Any:
+    """What the declared function returns. Raises TypeError where there is none."""
+    if declared.fn is None:
+        raise TypeError(f"{declared.name!r} was declared without a function, so it cannot run live")
+    return declared.fn(*args, **kwargs)
