@@ -3,6 +3,7 @@
 <case>/case.yaml        what is reviewed: signature, invariants, expectations, breaks, judging modes, review
 envelope.jsonl   a header line, then a crossing a line
 blobs/<sha256>   values over 8 kB, by content
+world.yaml       the case's world, where it has one
 """
 
 from __future__ import annotations
@@ -17,13 +18,15 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from twiceshy import documents, encoding
+from twiceshy import documents, encoding, paths
 from twiceshy.breaking.operators import Operator, Written, parse
 from twiceshy.cutpoint import CutPoint
 from twiceshy.envelope import Kind, Record
 from twiceshy.errors import CaseError, DigestMismatch, FormatError, InputError
 from twiceshy.identity import digest
 from twiceshy.outcome import DimensionName, Mode, Ratio
+from twiceshy.worlds import loading
+from twiceshy.worlds.goals import Goal, MayChange, RowTerms
 from twiceshy.writes import DeclaredGrant, DeclaredWrite
 
 if TYPE_CHECKING:
@@ -31,10 +34,13 @@ if TYPE_CHECKING:
 
     from twiceshy.breaking import Break
     from twiceshy.envelope import Envelope
+    from twiceshy.worlds.loading import LoadedWorld
 
 FORMAT = "twiceshy/case/1"
 BLOB_BYTES = 8192
 """A stored value longer than this stands in a blob of its own, so that an envelope stays readable in review."""
+
+WORLD = "world.yaml"
 
 _SIDES = ("proposed", "seen", "raw", "shown", "chunks")
 _MARK = b'"$blob"'
@@ -80,14 +86,24 @@ class ExpectedCall(Record, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Expect(Record, frozen=True, kw_only=True, omit_defaults=True):
-    """What the case declares: writes that are explained, with the answers they get, and what people grant beyond the record.
+    """What the case declares: writes that are explained, with the answers they get, what people grant beyond the record; in a world the rows that must change, and may.
 
     calls: every call of a good run, in order: what tool_selection and argument_extraction are measured by, before the champion's own run.
+    nothing_else: whether any other change of rows is a violation; without a word, wherever there is a goal.
     """
 
     writes: list[DeclaredWrite] = []
     grants: list[DeclaredGrant] = []
     calls: list[ExpectedCall] | UnsetType = UNSET
+    goal: list[Goal] = []
+    may_change: list[MayChange] = []
+    nothing_else: bool | UnsetType = UNSET
+
+    @property
+    def rows(self) -> RowTerms:
+        """What is expected of the rows."""
+        alone = bool(self.goal) if self.nothing_else is UNSET else bool(self.nothing_else)
+        return RowTerms(goal=self.goal, may_change=self.may_change, nothing_else=alone)
 
 
 class Review(Record, frozen=True, kw_only=True, omit_defaults=True):
@@ -128,6 +144,10 @@ class Case(Record, frozen=True, kw_only=True):
     """Values of flags that were not recorded."""
     user_turns: str | None = None
     """When a recorded user turn may be served: `any`, or a CEL condition over `recorded` and `said`; by default after the same message only."""
+    world: Literal["world.yaml"] | UnsetType = UNSET
+    """The world that answers: everything it knows in the mode `world`, and misses of the record where `misses` says so."""
+    misses: Literal["diverge", "world"] | UnsetType = UNSET
+    """What a miss of the record comes to; without a word a divergence."""
     breaks: list[Written] = []
     """What must turn it red: `guard.off:refund-approval`, or {patch: file.diff}; all operators are in `twiceshy.breaking`."""
     dimensions: dict[DimensionName, Ratio] | UnsetType = UNSET
@@ -139,6 +159,9 @@ class Case(Record, frozen=True, kw_only=True):
         """The judging modes: those of the case, else the defaults of its layer (semantics.md §6.1); a happy path has no layer at fault and is replayed in full."""
         if self.judge:
             return list(self.judge)
+        if self.world is not UNSET and self.misses != "world":
+            live = ["model:*"] if self.layer.name in ("harness.prompt", "model") else []
+            return [Judge(mode=Mode.WORLD, live=live)]
         if self.kind == "positive":
             return [Judge(mode=Mode.FULL)]
         if self.layer.name in ("harness.prompt", "model"):
@@ -156,11 +179,17 @@ class Case(Record, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedCase:
-    """A case with its envelope and the directory it stands in."""
+    """A case with its envelope, its world and the directory it stands in."""
 
     case: Case
     envelope: Envelope
     path: Path
+    world: LoadedWorld | None = None
+
+    @property
+    def digest(self) -> str:
+        """The sha256 of what the case asks for, its world included: what a pinned result is bound to."""
+        return self.case.digest if self.world is None else digest([self.case.digest, self.world.digest])
 
 
 def load(path: Path) -> LoadedCase:
@@ -176,7 +205,7 @@ def load(path: Path) -> LoadedCase:
     if case.trace_id != envelope.trace_id or case.workflow != envelope.workflow:
         raise CaseError.at(path / "case.yaml", "trace_id and workflow must be those of its envelope.")
     _refuse_breaks(document, case, envelope)
-    return LoadedCase(case=case, envelope=envelope, path=path)
+    return LoadedCase(case=case, envelope=envelope, path=path, world=_world(case, path))
 
 
 def find(root: Path) -> Iterator[Path]:
@@ -195,10 +224,10 @@ def load_envelope(path: Path) -> Envelope:
     return encoding.envelope_of(content, path)
 
 
-def save(path: Path, case: Case, envelope: Envelope) -> Case:
+def save(path: Path, case: Case, envelope: Envelope, *, world: str | None = None) -> Case:
     """Write a case directory whole: under another name first, then renamed. Returns the case with the envelope's digest in it.
 
-    An existing directory is replaced; the same content gives the same bytes.
+    An existing directory is replaced; the same content gives the same bytes. world: the text of its world.yaml.
     """
     case = msgspec.structs.replace(case, envelope_digest=envelope.digest)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -206,6 +235,8 @@ def save(path: Path, case: Case, envelope: Envelope) -> Case:
     try:
         save_envelope(temporary / "envelope.jsonl", envelope)
         (temporary / "case.yaml").write_text(case_text(case), encoding="utf-8")
+        if world is not None:
+            (temporary / WORLD).write_text(world, encoding="utf-8")
         temporary.chmod(0o755)
         if path.exists():
             shutil.rmtree(path)
@@ -241,7 +272,43 @@ def _case(document: documents.Document) -> Case:
             _ = judge.cut
         except InputError as broken:
             raise CaseError.at(path, str(broken), line=document.line(f"$.judge[{at}]")) from None
+    _check_rows(document, case)
     return case
+
+
+def _check_rows(document: documents.Document, case: Case) -> None:
+    """What is expected of rows needs a world, and paths that are paths."""
+    terms = case.expect.rows
+    if (terms.goal or terms.may_change or terms.nothing_else) and case.world is UNSET:
+        line = document.line("$.expect")
+        raise CaseError.at(document.path, "what is expected of rows needs a world, and the case has none.", line=line)
+    listed = {
+        "goal": [[*goal.fields, *goal.may] for goal in terms.goal],
+        "may_change": [may.fields or [] for may in terms.may_change],
+    }
+    for part, rows in listed.items():
+        for at, names in enumerate(rows):
+            for name in names:
+                _check_path(document, f"$.expect.{part}[{at}]", name)
+
+
+def _check_path(document: documents.Document, here: str, name: str) -> None:
+    try:
+        paths.parse(name)
+    except ValueError as broken:
+        raise CaseError.at(document.path, f"{broken}.", line=document.line(here)) from None
+
+
+def _world(case: Case, path: Path) -> LoadedWorld | None:
+    """The world that the case names. One that it does not name would judge nothing, silently."""
+    named, there = case.world is not UNSET, (path / WORLD).exists()
+    if there and not named:
+        raise CaseError.at(
+            path / "case.yaml", f"{WORLD} stands beside it and is not named.", hint=f"Write `world: {WORLD}`."
+        )
+    if case.misses == "world" and not named:
+        raise CaseError.at(path / "case.yaml", "misses go to a world, and the case has none.")
+    return loading.load(path / WORLD, code=False) if named else None
 
 
 def _refuse_breaks(document: documents.Document, case: Case, envelope: Envelope) -> None:

@@ -108,6 +108,13 @@ class Condition:
 
     def holds(self, facts: Facts) -> bool:
         """Whether the condition is true here. Raises MissingField or ConditionError."""
+        found = self.value(facts)
+        if not isinstance(found, bool):
+            raise self._error(f"the condition is a {type(found).__name__}, neither true nor false.")
+        return found
+
+    def value(self, facts: Facts) -> Any:
+        """What the expression gives here. Raises MissingField or ConditionError."""
         import cel
 
         context = cel.Context()
@@ -119,12 +126,9 @@ class Condition:
         asked = _Asked(facts)
         context.add_function("result", asked.result)
         try:
-            found = self._program.execute(context)
+            return self._program.execute(context)
         except Exception as raised:  # noqa: BLE001 - whatever CEL raises becomes one error with file and line
             self._raise(raised, asked)
-        if not isinstance(found, bool):
-            raise self._error(f"the condition is a {type(found).__name__}, neither true nor false.")
-        return found
 
     def _compiled(self, names: Collection[str]) -> Any:
         import cel  # 457 ms: only a file that has conditions pays for it

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from twiceshy.envelope import Envelope
     from twiceshy.outcome import AnsweredBy, BoundaryState
     from twiceshy.policy import ToolsPolicy
-    from twiceshy.transcript import Played, Transcript
+    from twiceshy.transcript import Played, RowChange, Transcript
 
 
 class Fate(StrEnum):
@@ -53,6 +53,8 @@ class Step:
     matched: str | None = None
     stale: bool = False
     idempotency_key: Any = None
+    changes: Sequence[RowChange] = ()
+    """The rows of a world that it changed."""
 
     @property
     def called(self) -> str:
@@ -235,6 +237,7 @@ def _step(played: Played, policy: ToolsPolicy) -> Step:
     return Step(
         crossing=crossing, turn=0, key=crossing.key, fate=_fate(crossing, policy), boundary=played.boundary, answered_by=played.answered_by,
         matched=played.matched, stale=played.stale, idempotency_key=played.idempotency_key,
+        changes=played.changes,
     )  # fmt: skip
 
 

@@ -67,6 +67,8 @@ class Trial(Record, frozen=True, kw_only=True):
     flags: dict[str, Any] = {}
     """The overlay of flags that were not recorded, in tagged form."""
     user_turns: str | None = None
+    world: str | None = None
+    """The path of the case's world.yaml, where this trial has a world."""
     breaks: list[str] = []
     limits: Limits = Limits()
     seed: str

@@ -107,6 +107,7 @@ class CaseGrader:
         enforce = cut.mode is Mode.CUT_POINT if case.enforce_counts is UNSET else bool(case.enforce_counts)
         return CaseTerms(
             names=frozenset([*case.invariants, *case.decided_by]), recorded=self.recorded, opportunity=reached, expected=case.expect.writes,
+            rows=case.expect.rows,
             deciding=self.chance.seq, live=cut.live, enforce_counts=enforce,
         )  # fmt: skip
 

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from twiceshy.envelope import Crossing
     from twiceshy.policy import ToolsPolicy
 
-_START = "s0"
+START = "s0"
+"""The state before any effective write."""
 
 
 class Write(NamedTuple):
@@ -92,7 +93,7 @@ class History:
         """The digest of the effective writes that touch what this tool reads or writes, in order; "s0" where there are none."""
         branch = self._branch(scope)
         resources = self._policy.of(tool).resources
-        seen, state = branch.digests.get(resources, (0, _START))
+        seen, state = branch.digests.get(resources, (0, START))
         for write in branch.settled[seen:]:
             if self._touch(write.tool, resources):
                 state = "s:" + hashlib.sha256(state.encode() + canonical([write.tool, write.key])).hexdigest()[:32]

@@ -376,5 +376,7 @@ BUILT_IN = (
     "no_loop",
     "allowed_tools",
     "forbidden_tools",
+    "goal",
+    "nothing_else",
 )
 """The ids of the built-in checks."""

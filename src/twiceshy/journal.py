@@ -16,7 +16,7 @@ from twiceshy.envelope import Crossing, Disposition, Record
 from twiceshy.errors import FormatError
 from twiceshy.identity import tagged, untagged
 from twiceshy.outcome import AnsweredBy, BoundaryState
-from twiceshy.transcript import Diverged, Drift, Played, Transcript
+from twiceshy.transcript import Diverged, Drift, Played, RowChange, Transcript
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -42,6 +42,7 @@ class _Ahead(Record, frozen=True, kw_only=True, omit_defaults=True):
     idempotency_key: Any = None
     """In its tagged form."""
     exercised: bool = True
+    changes: list[msgspec.Raw] = []
 
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
@@ -59,6 +60,7 @@ class Journal:
         note = _Ahead(
             boundary=played.boundary, answered_by=played.answered_by, matched=played.matched, stale=played.stale,
             drift=played.drift, idempotency_key=tagged(played.idempotency_key), exercised=played.exercised,
+            changes=[msgspec.Raw(record_line(change)) for change in played.changes],
         )  # fmt: skip
         self._keep(b"A\t" + _encode(note) + b"\t" + crossing_line(played.crossing))
 
@@ -130,6 +132,7 @@ def _open(steps: dict[tuple[int, int], Played], content: bytes) -> bool:
     steps[crossing.seq, crossing.sub] = Played(
         crossing=crossing, boundary=note.boundary, answered_by=note.answered_by, matched=note.matched, stale=note.stale,
         drift=note.drift, idempotency_key=untagged(note.idempotency_key), exercised=note.exercised,
+        changes=[record_of(bytes(change), RowChange) for change in note.changes],
     )  # fmt: skip
     return True
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -12,12 +12,27 @@ from twiceshy.envelope import Record
 from twiceshy.invariants import Effect, Invariants, Severity, Tier
 from twiceshy.outcome import BoundaryState, Truth
 from twiceshy.schemas import SchemaBreak
+from twiceshy.worlds.goals import HowChanged, RowTerms
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from twiceshy.evidence import Run, Step
     from twiceshy.writes import DeclaredWrite
+
+
+class RowDiff(Record, frozen=True, kw_only=True):
+    """What became of one row of a world, without a value: its place in world.yaml and the paths that changed."""
+
+    row: str
+    change: HowChanged
+    paths: list[str] = []
+    invented: bool = False
+    """Whether a person added the row to the world."""
+
+    def __str__(self) -> str:
+        """`appointments[1] updated (date, window)`."""
+        return f"{self.row} {self.change}" + (f" ({', '.join(self.paths)})" if self.paths else "")
 
 
 class Judgement(Record, frozen=True, kw_only=True):
@@ -42,6 +57,8 @@ class Judgement(Record, frozen=True, kw_only=True):
     effect: Effect = "none"
     severity: Severity = "medium"
     schema: list[SchemaBreak] = []
+    rows: list[RowDiff] = []
+    """The rows of a world that are not as they must be."""
     improvised: bool = False
     """What satisfies it are improvised answers alone (semantics.md §5.2)."""
     stale: bool = False
@@ -76,6 +93,8 @@ class CaseTerms:
     recorded: Run
     opportunity: Step | None = None
     expected: Sequence[DeclaredWrite] = ()
+    rows: RowTerms = field(default_factory=RowTerms)
+    """What is expected of the rows of the case's world."""
     deciding: int | None = None
     live: frozenset[str] = frozenset()
     enforce_counts: bool = False

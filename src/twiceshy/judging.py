@@ -23,6 +23,8 @@ from twiceshy.results import Candidacy, case_result
 from twiceshy.running import Task
 from twiceshy.sealing import Limits
 from twiceshy.trials import Trial, mode_run
+from twiceshy.worlds import loading
+from twiceshy.worlds.proving import prove
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -152,6 +154,7 @@ def graders(
         for loaded in cases
     ]  # fmt: skip
     for loaded in cases:
+        _prove_world(loaded, rules, terms)
         for judge in terms.judges_of(loaded):
             judge.cut.refuse_live_writes(rules.policy)
             _refuse_empty(loaded, judge)
@@ -159,10 +162,21 @@ def graders(
     return made
 
 
+def _prove_world(loaded: LoadedCase, rules: Rules, terms: Terms) -> None:
+    """Refuse a world that does not answer as recorded. One in Python is proved where it can be imported, in the candidate's process."""
+    if loaded.world is None or loaded.world.file.python is not None:
+        return
+    alone = any(judge.mode is Mode.WORLD for judge in terms.judges_of(loaded))
+    prove(loading.load(loaded.world.path, rules.policy), loaded.envelope, rules.policy, alone=alone)
+
+
 def _refuse_empty(loaded: LoadedCase, judge: Judge) -> None:
     """Raise CaseError where a judging mode would judge nothing of a case, or is not there."""
-    if judge.mode is Mode.WORLD:
-        raise CaseError.at(loaded.path, "the judging mode world needs a seeded world, which this release cannot load.")
+    if judge.mode is Mode.WORLD and loaded.world is None:
+        raise CaseError.at(
+            loaded.path, "the judging mode world needs a world, and the case has none.",
+            hint=f"Propose one: twiceshy case convert {loaded.case.id} --to world",
+        )  # fmt: skip
     last = max((crossing.seq for crossing in loaded.envelope.crossings), default=0)
     if judge.after is not None and judge.after >= last:
         raise CaseError.at(

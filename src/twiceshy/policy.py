@@ -120,7 +120,7 @@ def identified(tool: ToolPolicy, asked: Any, schema: Mapping[str, Any] | None = 
 def _edits(
     volatile: tuple[str, ...], unordered: tuple[str, ...], instants: tuple[str, ...], fold: tuple[str, ...]
 ) -> tuple[tuple[tuple[str, ...], Callable[[Any], Any]], ...]:
-    groups = ((volatile, _removed), (instants, _instant), (fold, _folded), (unordered, _sorted))
+    groups = ((volatile, _removed), (instants, _instant), (fold, folded), (unordered, _sorted))
     return tuple((paths.parse(path), edit) for listed, edit in groups for path in listed)
 
 
@@ -146,7 +146,8 @@ def _sorted(value: Any) -> Any:
     return sorted(value, key=identity.canonical) if isinstance(value, list) else value
 
 
-def _folded(value: Any) -> Any:
+def folded(value: Any) -> Any:
+    """Text without case and with white space folded; anything else as it is."""
     return " ".join(unicodedata.normalize("NFC", value).casefold().split()) if isinstance(value, str) else value
 
 

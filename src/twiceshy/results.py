@@ -72,6 +72,7 @@ def case_result(
         divergence=_divergence(verdict.divergence, transcript, grader.policy), boundaries=_boundaries(transcript), write_intents=_intents(transcript),
         open=verdict.open, exercised=sorted(seen.live), notes=verdict.notes, duration_ms=duration_ms,
         dimensions=[_dimension(score) for score in verdict.dimensions if score.n or score.threshold is not None],
+        world=_world(grader.loaded),
     )  # fmt: skip
 
 
@@ -97,9 +98,15 @@ def _unexercised(verdict: TrialVerdict, missed: Sequence[str]) -> TrialVerdict:
 def _case(loaded: LoadedCase) -> rows.CaseRef:
     case = loaded.case
     return rows.CaseRef(
-        id=case.id, path=loaded.path.as_posix(), kind=case.kind, severity=case.severity, digest=case.digest,
+        id=case.id, path=loaded.path.as_posix(), kind=case.kind, severity=case.severity, digest=loaded.digest,
         envelope_digest=loaded.envelope.digest, redaction_review=case.review.status,
     )  # fmt: skip
+
+
+def _world(loaded: LoadedCase) -> rows.WorldRef | None:
+    return (
+        None if loaded.world is None else rows.WorldRef(digest=loaded.world.digest, invented=loaded.world.file.invented)
+    )
 
 
 def _mode(mode: ModeRun, policy: ToolsPolicy) -> rows.ModeResult:
@@ -149,6 +156,7 @@ def _violation(judgement: Judgement) -> rows.Violation:
     return rows.Violation(
         tier=judgement.tier.value, assertion_id=judgement.id, version=judgement.version, message=judgement.message, detail=judgement.detail,
         place=judgement.place, boundary=judgement.boundary, boundary_seq=_seq(judgement.place), boundary_state=judgement.boundary_state,
+        rows=[rows.RowDiff(row=row.row, change=row.change, paths=row.paths, invented=row.invented) for row in judgement.rows],
     )  # fmt: skip
 
 

@@ -20,6 +20,7 @@ from twiceshy.breaking import copies
 from twiceshy.errors import CandidateError, InfrastructureError, IsolationNotHeld
 from twiceshy.exchange import Channel, Over, Ready, Refused, Start, Trial
 from twiceshy.journal import transcript_of
+from twiceshy.outcome import Mode
 from twiceshy.sealing import Limits, cpu_spent, host_targets, scrubbed_environment
 
 if TYPE_CHECKING:
@@ -265,12 +266,21 @@ def _trial(task: Task) -> Trial:
         grants=task.loaded.case.expect.grants,
         flags=task.loaded.case.flags,
         user_turns=task.loaded.case.user_turns,
+        world=_world(task),
         breaks=list(task.breaks),
         limits=task.limits,
         seed=task.loaded.case.id,
         redaction=task.redaction if task.loaded.envelope.redaction else None,
         key=task.key.hex() if task.key else None,
     )
+
+
+def _world(task: Task) -> str | None:
+    """The world that answers in this trial: always in the mode `world`, else where the case sends its misses there."""
+    loaded = task.loaded
+    if loaded.world is None or (task.judge.mode is not Mode.WORLD and loaded.case.misses != "world"):
+        return None
+    return str(loaded.world.path.resolve())
 
 
 def _told(lines: Sequence[bytes], over: Over, limits: Limits) -> Transcript:

@@ -59,6 +59,19 @@ class Diverged(Record, frozen=True, kw_only=True):
     nearest: list[Near] = []
 
 
+class RowChange(Record, frozen=True, kw_only=True):
+    """A row of a world that a call changed. UNSET is "not there": before an insertion, after a deletion."""
+
+    table: str
+    row: str
+    """Its place in world.yaml, as `appointments[1]`; `appointments[new]` for a row that was not there at the start."""
+    key: dict[str, Any]
+    before: dict[str, Any] | UnsetType = UNSET
+    after: dict[str, Any] | UnsetType = UNSET
+    invented: bool = False
+    """Whether a person added the row to the world."""
+
+
 class Played(Record, frozen=True, kw_only=True):
     """One crossing of a replayed run. Grain: (seq, sub)."""
 
@@ -74,6 +87,8 @@ class Played(Record, frozen=True, kw_only=True):
     idempotency_key: Any = None
     exercised: bool = True
     """Whether candidate code ran here."""
+    changes: list[RowChange] = []
+    """The rows of the world that it changed, in order."""
 
     @property
     def intent(self) -> bool:
@@ -103,6 +118,8 @@ class Transcript(Record, frozen=True, kw_only=True):
         for crossing, played in _in_order(self.played):
             total.update(crossing_line(crossing))
             total.update(canonical([played.boundary, played.answered_by, played.matched, played.stale, played.drift]))
+            for change in played.changes:
+                total.update(record_line(change))
         for rest in (self.divergence, self.disposition):
             total.update(record_line(rest) if rest is not None else b"-")
         total.update(canonical([self.crash, self.fault]))

@@ -160,6 +160,15 @@ class Boundary(Record, frozen=True, kw_only=True):
     state: BoundaryState
 
 
+class RowDiff(Record, frozen=True, kw_only=True):
+    """What became of one row of a case's world: its place in world.yaml, and the paths that changed."""
+
+    row: str
+    change: Literal["inserted", "updated", "deleted"]
+    paths: list[str] = []
+    invented: bool = False
+
+
 class Violation(Record, frozen=True, kw_only=True):
     """One violated assertion, at the crossing where it shows first; no place where it shows at the end of the run."""
 
@@ -172,6 +181,8 @@ class Violation(Record, frozen=True, kw_only=True):
     boundary: str | None = None
     boundary_seq: int | None = None
     boundary_state: BoundaryState | None = None
+    rows: list[RowDiff] = []
+    """The rows of the case's world that are not as they must be."""
 
 
 class Near(Record, frozen=True, kw_only=True):
@@ -238,6 +249,13 @@ class ModeResult(Record, frozen=True, kw_only=True):
     """Of a mode that PASSED undiverged, the calls it made: what another version's calls are held against."""
 
 
+class WorldRef(Record, frozen=True, kw_only=True):
+    """The world that answered. invented: its rows that a person added, as `appointments[1]`."""
+
+    digest: str
+    invented: list[str] = []
+
+
 class Result(Record, frozen=True, kw_only=True):
     """One case. The details are those of the judging mode and the trial that decide it."""
 
@@ -261,6 +279,7 @@ class Result(Record, frozen=True, kw_only=True):
     write_intents: list[WriteIntent] = []
     open: list[str] = []
     exercised: list[str] = []
+    world: WorldRef | None = None
     notes: list[str] = []
     dimensions: list[Dimension] = []
     """Those that apply or have a threshold, of the trial that decides."""

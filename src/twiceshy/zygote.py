@@ -11,7 +11,7 @@ import socket
 import sys
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import msgspec
 
@@ -23,10 +23,14 @@ from twiceshy.envelope import Disposition
 from twiceshy.errors import CandidateError, TwiceshyError, Unrecordable
 from twiceshy.exchange import Channel, Over, Ready, Refused, Start, Trial
 from twiceshy.journal import Journal
+from twiceshy.outcome import Mode
 from twiceshy.recording import error_record, run
 from twiceshy.redaction import Keyring, Redactor
 from twiceshy.replaying import Replay, Terms
 from twiceshy.sealing import WEAK, CanaryReport, Seal, canary, impose, seal
+from twiceshy.worlds import loading
+from twiceshy.worlds.authority import for_run
+from twiceshy.worlds.proving import prove
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,6 +38,7 @@ if TYPE_CHECKING:
     from twiceshy.candidates import Candidate, Factory
     from twiceshy.envelope import Clock, Envelope
     from twiceshy.transcript import Diverged
+    from twiceshy.worlds.authority import Authority
 
 _NO_CLOCK_NS = 1_700_000_000_000_000_000
 """The instant that an import sees, and a run without a recorded clock: 2023-11-14T22:13:20Z, so that no real time leaks in."""
@@ -42,6 +47,13 @@ _DIALS = frozenset({"socket.connect", "socket.getaddrinfo", "socket.gethostbynam
 
 _DAEMON_S = 0.5
 """Seconds that each daemon thread of a finished run may still take: one that sends is done by then, one that only waits never is."""
+
+
+class Recorded(NamedTuple):
+    """What trials of one case replay."""
+
+    envelope: Envelope
+    world: Callable[[], Authority] | None = None
 
 
 def main(descriptor: int) -> int:
@@ -95,22 +107,23 @@ def _clock(pinned: Clock | None) -> frozen.FrozenClock:
     return frozen.FrozenClock(pinned.instant_ns, pinned.tz) if pinned else frozen.FrozenClock(_NO_CLOCK_NS, "UTC")
 
 
-def _serve(channel: Channel, factory: Factory, boundaries: frozenset[str], held: Seal) -> None:
-    envelopes: dict[str, Envelope] = {}
+def _serve(channel: Channel, factory: Factory, boundaries: frozenset[str], sealed: Seal) -> None:
+    held: dict[tuple[str, Mode], Recorded] = {}
     while (message := channel.receive()) is not None:
         trial = msgspec.json.decode(message.body, type=Trial)
         try:
-            if trial.envelope not in envelopes:
-                envelopes = {trial.envelope: casefile.load_envelope(Path(trial.envelope))}
+            case = (trial.envelope, trial.mode)
+            if case not in held:
+                held = {case: _recorded(trial)}
         except TwiceshyError as broken:
             channel.tell(exchange.OVER, Over(fault=str(broken)))
             continue
         pid = os.fork()
         if pid == 0:
-            _play(channel, factory, boundaries, envelopes[trial.envelope], trial)
+            _play(channel, factory, boundaries, held[case], trial)
         _outlived(channel, pid)
         _, status, usage = os.wait4(pid, 0)
-        held.sweep()
+        sealed.sweep()
         channel.tell(exchange.OVER, Over(status=status, cpu_s=usage.ru_utime + usage.ru_stime))
 
 
@@ -125,15 +138,26 @@ def _outlived(channel: Channel, pid: int) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
-def _play(channel: Channel, factory: Factory, boundaries: frozenset[str], envelope: Envelope, trial: Trial) -> NoReturn:
+def _recorded(trial: Trial) -> Recorded:
+    """What a trial replays, loaded once for all trials of a case: the envelope, and the world with the proof that it answers as recorded."""
+    envelope = casefile.load_envelope(Path(trial.envelope))
+    if trial.world is None:
+        return Recorded(envelope)
+    world = loading.load(Path(trial.world), trial.policy)
+    prove(world, envelope, trial.policy, alone=trial.mode is Mode.WORLD)
+    return Recorded(envelope, for_run(world, trial.policy, first=trial.mode is Mode.WORLD))
+
+
+def _play(channel: Channel, factory: Factory, boundaries: frozenset[str], recorded: Recorded, trial: Trial) -> NoReturn:
     """One trial, in its own process; ends it at the first divergence, whatever thread or handler it is in."""
     try:
         impose(trial.limits)
         signal.setitimer(signal.ITIMER_REAL, trial.limits.wall_s)
+        envelope = recorded.envelope
         clock = _clock(envelope.pins.clock)
         frozen.install(clock, frozen.Draws(trial.seed.encode(), trial.number))
         journal = Journal(_line(channel))
-        terms = _terms(trial, envelope)
+        terms = _terms(trial, recorded)
         replay = Replay(envelope, terms, journal, clock=clock, on_end=_end)
         sys.addaudithook(_dialling(replay))
         boundary = BreakingBoundary(
@@ -192,12 +216,13 @@ def _told(journal: Journal, disposition: Disposition) -> None:
         journal.ended(Disposition(ended=False, error=error_record(odd, ())))
 
 
-def _terms(trial: Trial, envelope: Envelope) -> Terms:
+def _terms(trial: Trial, recorded: Recorded) -> Terms:
     cut = CutPoint(mode=trial.mode, live=frozenset(trial.live), after=trial.after, freeze=frozenset(trial.freeze))
     seed = f"{trial.seed}/{trial.number}".encode()
     return Terms(
         policy=trial.policy, cut=cut, declared=trial.declared, grants=trial.grants, flags=trial.flags, seed=seed,
-        pseudonymise=_pseudonymise(trial, envelope), agrees=_agrees(trial),
+        world=recorded.world,
+        pseudonymise=_pseudonymise(trial, recorded.envelope), agrees=_agrees(trial),
     )  # fmt: skip
 
 

@@ -22,7 +22,7 @@ from twiceshy.transcript import Diverged, Transcript
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from twiceshy.casefile import Case, Judge, LoadedCase
+    from twiceshy.casefile import Judge, LoadedCase
     from twiceshy.judgement import Judgement
     from twiceshy.shards import IntentLine, ReadyLine, ResultLine
 
@@ -71,7 +71,7 @@ def replay_row(session: Session, loaded: LoadedCase, line: TrialLine, *, exercis
     transcript = line.transcript
     failed, divergence = verdict.outcome is Outcome.ERROR, verdict.divergence
     told = divergence is not None and (verdict.outcome is Outcome.DIVERGED or verdict.decided)
-    return _identity(session, loaded.case, line.judge) | {
+    return _identity(session, loaded, line.judge) | {
         "replay_id": replay_id(session, line), "trial": line.trial + 1, "broken_by": line.broken_by, "break_state": line.break_state,
         "outcome": verdict.outcome.value, "decided": verdict.decided,
         "failure": verdict.failure.value if verdict.failure and not failed else None,
@@ -111,9 +111,10 @@ def is_exercised(line: ResultLine) -> bool:
     return divergence is None or divergence.kind is not Divergence.NOT_EXERCISED
 
 
-def _identity(session: Session, case: Case, judge: Judge) -> Row:
+def _identity(session: Session, loaded: LoadedCase, judge: Judge) -> Row:
+    case = loaded.case
     return {
-        "run_id": session.run_id, "case_id": case.id, "case_digest": case.digest, "workflow": case.workflow, "case_kind": case.kind,
+        "run_id": session.run_id, "case_id": case.id, "case_digest": loaded.digest, "workflow": case.workflow, "case_kind": case.kind,
         "signature": case.signature_id, "slug": case.signature, "trace_id": case.trace_id, "mode": judge.mode.value,
         "live": ",".join(sorted(judge.live)), "after": judge.after or 0, "night": session.night, "candidate": session.candidate,
         "candidate_digest": session.candidate_digest, "champion_digest": session.champion_digest, "isolation": session.ready.isolation,

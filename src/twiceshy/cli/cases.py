@@ -1,4 +1,4 @@
-"""`twiceshy case`: list, show and validate the catalog."""
+"""`twiceshy case`: list, show, convert and validate the catalog."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from twiceshy.cli.options import CasesOption, configured, keyring, one_case
-from twiceshy.errors import InputError
+from twiceshy.errors import ConfigurationError, InputError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,9 +39,35 @@ def show(
     loaded = one_case(case, _loaded(cases))
     typer.echo(casefile.case_text(loaded.case), nl=False)
     typer.echo(f"# {loaded.path / 'envelope.jsonl'}: {len(loaded.envelope.crossings)} crossings")
+    if loaded.world is not None:
+        typer.echo(f"# {loaded.world.path}: invented rows: {', '.join(loaded.world.file.invented) or 'none'}")
     for crossing in loaded.envelope.crossings:
         effect = f" {crossing.effect}" if crossing.effect else ""
         typer.echo(f"# {crossing.place:<6} {crossing.kind}:{crossing.name}{effect}")
+
+
+@case_app.command("convert")
+def convert(
+    case: Annotated[str, typer.Argument(help="Its id, signature or path.", show_default=False)],
+    to: Annotated[str, typer.Option("--to", help="What the case becomes: world.", show_default=False)],
+    cases: CasesOption = None,
+) -> None:
+    """Print the diff that seeds a world from the reads of a case; nothing is written.
+
+    Example:
+      twiceshy case convert scheduling-7a928c9d50ad --to world | git apply
+    """
+    from twiceshy import converting, judging
+
+    if to != "world":
+        raise ConfigurationError(f"--to {to!r}: write world.")
+    config = configured()
+    loaded = one_case(case, _loaded(cases))
+    rules = judging.rules_of(config.path("policies"), loaded.case.workflow, keyring())
+    made = converting.to_world(loaded, rules.policy)
+    typer.echo(converting.diff(loaded, made, config.root), nl=False)
+    for note in made.notes:
+        typer.echo(f"note: {note}", err=True)
 
 
 @case_app.command("validate")

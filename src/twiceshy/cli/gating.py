@@ -177,7 +177,7 @@ def _verdict(
     versions = ready.versions
     today = started[:10]
     results = [champion.compared(one.result, pinned, harness=rules.harness, today=today) for one in judged]
-    digests = sorted(one.loaded.case.digest for one in judged)
+    digests = sorted(one.loaded.digest for one in judged)
     run = Run(
         id=digest([candidate, digests, rules.harness, started])[:16],
         started=started,

@@ -25,7 +25,7 @@ CandidateOption = Annotated[
     typer.Option("--candidate", "-c", help="A name from twiceshy.toml, or package.module:factory.", show_default=False),
 ]
 ModeOption = Annotated[
-    str, typer.Option("--mode", "-m", help="auto (each case's own judging modes), full or cut-point.")
+    str, typer.Option("--mode", "-m", help="auto (each case's own judging modes), full, cut-point or world.")
 ]
 LiveOption = Annotated[
     list[str] | None,
@@ -107,8 +107,8 @@ def judges(mode: str, live: Sequence[str] | None, after: int | None, freeze: Seq
             if varied
             else []
         )
-    if mode not in (Mode.FULL, Mode.CUT_POINT):
-        raise ConfigurationError(f"--mode {mode!r}: write auto, full or cut-point.")
+    if mode not in (Mode.FULL, Mode.CUT_POINT, Mode.WORLD):
+        raise ConfigurationError(f"--mode {mode!r}: write auto, full, cut-point or world.")
     if mode == Mode.FULL and varied:
         raise ConfigurationError("--mode full takes no --live, --after or --freeze; those make it a cut-point.")
     made = Judge(mode=Mode(mode), live=list(live or ()), after=after, freeze=list(freeze or ()))

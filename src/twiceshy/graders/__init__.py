@@ -10,7 +10,7 @@ import traceback
 from typing import TYPE_CHECKING, Protocol
 
 from twiceshy.conditions import ConditionError
-from twiceshy.graders import calls, counts, duplicates, explained
+from twiceshy.graders import calls, counts, duplicates, explained, rows
 from twiceshy.invariants import Sort, Tier
 from twiceshy.judgement import Judgement
 from twiceshy.monitors import binds, judge
@@ -63,7 +63,7 @@ def judgements(context: Context) -> list[Judgement]:
     """What every check, invariant and grader of the workflow says of the run: hard before trajectory, in the order they are written."""
     file = context.invariants.file
     malformed = frozenset(step.crossing.place for step, _ in calls.malformed(context))
-    found = [_guarded(name, check, context) for name, check in _checks(file.checks)]
+    found = [_guarded(name, check, context) for name, check in [*_checks(file.checks), *rows.checks(context)]]
     found += [
         judge(invariant, context, malformed=malformed)
         for invariant in context.invariants.invariants

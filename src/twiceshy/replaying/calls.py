@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
 from msgspec import UNSET
 
 from twiceshy import writes
+from twiceshy.answered import Answered
 from twiceshy.boundary import Answer, Closing
 from twiceshy.envelope import Crossing, Effect
 from twiceshy.history import Attempts, effective
@@ -16,23 +16,16 @@ from twiceshy.matching import Hit, fresh
 from twiceshy.outcome import AnsweredBy, BoundaryState, Divergence
 from twiceshy.raising import raised_again
 from twiceshy.transcript import Played
+from twiceshy.worlds.siding import WorldSide
+from twiceshy.worlds.tables import WorldMiss
 
 if TYPE_CHECKING:
     from twiceshy.boundary import Call
+    from twiceshy.envelope import ErrorRecord
     from twiceshy.history import History
-    from twiceshy.matching import Matcher, Miss, Recording
+    from twiceshy.matching import Matcher, Miss
     from twiceshy.replaying.course import Course
     from twiceshy.replaying.nested import Nested
-
-
-@dataclass(frozen=True, slots=True)
-class _Outcome:
-    """What will be answered, before it is."""
-
-    value: Any = None
-    error: BaseException | None = None
-    by: AnsweredBy | None = None
-    matched: Recording | None = None
 
 
 class Calls:
@@ -46,12 +39,14 @@ class Calls:
         self._history = history
         self._nested = nested
         self._attempts = Attempts()
+        self._world = WorldSide(course.terms.world() if course.terms.world else None, course.cut, course.policy)
 
     def answer(self, call: Call) -> Answer:
         """The answer to one call, written ahead."""
         effect = self._effect(call)
         boundary = self._course.cut.state(call, effect)
         self._history.begin(call.scope, call.group)
+        self._world.begin(call)
         asked = self._course.pseudonymised(call)
         called = self._policy.key(call.name, asked, call.declared.schema if call.declared else None)
         crossing = Crossing(
@@ -59,15 +54,15 @@ class Calls:
             attempt=self._attempts.next(call.scope, call.name, called), proposed=call.proposed, seen=asked,
             state=self._history.state(call.name, call.scope), blocked_by=call.blocked_by,
         )  # fmt: skip
-        outcome = self._outcome(call, crossing, effect, boundary)
+        outcome = self._world.beside(crossing, effect, self._outcome(call, crossing, effect, boundary))
         if boundary is not BoundaryState.LIVE and outcome.error is None and outcome.by is not AnsweredBy.GUARD:
-            returned = outcome.matched.crossing.error if outcome.matched else None
-            crossing = msgspec.structs.replace(crossing, raw=outcome.value, error=returned)
+            crossing = msgspec.structs.replace(crossing, raw=outcome.value, error=outcome.returned)
         self._write_ahead(crossing, boundary, outcome)
         if effect is Effect.WRITE:
             self._take_effect(crossing, outcome)
         if outcome.by is AnsweredBy.RECORDED and outcome.matched is not None:
             self._nested.retell(call, outcome.matched.crossing)
+            self._world.unseen(self._nested.writes(outcome.matched.crossing))
         return self._answer(call, crossing, boundary, outcome)
 
     def unkeyed(self, call: Call) -> Divergence:
@@ -83,52 +78,77 @@ class Calls:
         loosened = Effect.WRITE in known or (effect is Effect.NONE and Effect.NONE not in known)
         return Effect.WRITE if loosened else effect
 
-    def _outcome(self, call: Call, crossing: Crossing, effect: Effect, boundary: BoundaryState) -> _Outcome:
+    def _outcome(self, call: Call, crossing: Crossing, effect: Effect, boundary: BoundaryState) -> Answered:
         if call.blocked_by is not None:
-            return _Outcome(by=AnsweredBy.GUARD)
+            return Answered(by=AnsweredBy.GUARD)
         if boundary is BoundaryState.LIVE:
-            return _Outcome(by=AnsweredBy.LIVE)
+            return Answered(by=AnsweredBy.LIVE)
+        if self._world.leads(call, effect):
+            return self._from_world(call, crossing, effect)
         serve = self._matcher.serve_pure(call.name, crossing.key, call.kind) if effect is Effect.NONE else None
         found = serve or self._matcher.serve(call.name, crossing.key, crossing.state, call.kind)
         if isinstance(found, Hit):
             return self._recorded(call, crossing, found)
+        if self._world.may_take(call, effect):
+            return self._from_world(call, crossing, effect)
         if effect is not Effect.WRITE or found.kind is Divergence.STATE_MISMATCH:
             self._miss(crossing, found)
         return self._unrecorded_write(call, crossing.seen)
 
-    def _recorded(self, call: Call, crossing: Crossing, hit: Hit) -> _Outcome:
+    def _recorded(self, call: Call, crossing: Crossing, hit: Hit) -> Answered:
         recorded = hit.recording.crossing
         if hit.recording.raised is None and _side_unknown(call, recorded):
             self._course.diverge(crossing, Divergence.SIDE_UNKNOWN, f"recorded at {recorded.place}")
         self._course.pinned.passes(recorded)
         if hit.recording.raised is not None:
-            return _Outcome(error=raised_again(hit.recording.raised), by=hit.by, matched=hit.recording)
+            return Answered(error=raised_again(hit.recording.raised), by=hit.by, matched=hit.recording)
         answer = hit.recording.answer
-        schema = call.declared.result_schema if call.declared and recorded.error is None else None
+        self._validate(call, crossing, answer, recorded.error, f"the result recorded at {recorded.place}")
+        return Answered(value=fresh(answer), by=hit.by, matched=hit.recording, returned=recorded.error)
+
+    def _from_world(self, call: Call, crossing: Crossing, effect: Effect) -> Answered:
+        broken = self._broken(call, crossing.seen) if effect is Effect.WRITE else None
+        if broken:
+            return Answered(error=writes.InvalidArguments(broken), by=AnsweredBy.VALIDATION)
+        try:
+            answered = self._world.answer(crossing)
+        except WorldMiss as miss:
+            if effect is Effect.WRITE:
+                self._write_ahead(writes.unanswered(crossing), BoundaryState.INTERCEPTED, Answered())
+            self._course.diverge(crossing, Divergence.WORLD_MISS, str(miss))
+        if answered.error is None:
+            self._validate(call, crossing, answered.value, answered.returned, "the world's result")
+        return answered
+
+    def _validate(self, call: Call, crossing: Crossing, answer: Any, error: ErrorRecord | None, where: str) -> None:
+        """End the run where an answer violates the candidate's own declared schema: what its code makes of it says nothing."""
+        schema = call.declared.result_schema if call.declared and error is None else None
         broken = writes.violation(schema, answer) if schema else None
         if broken:
-            detail = f"{broken} in the result recorded at {recorded.place}"
-            self._course.diverge(crossing, Divergence.SCHEMA_MISMATCH, detail)
-        return _Outcome(value=fresh(answer), by=hit.by, matched=hit.recording)
+            self._course.diverge(crossing, Divergence.SCHEMA_MISMATCH, f"{broken} in {where}")
 
-    def _unrecorded_write(self, call: Call, seen: Any) -> _Outcome:
+    def _broken(self, call: Call, seen: Any) -> str | None:
+        """How a write's arguments violate the tool's schema."""
+        schema = call.declared.schema if call.declared and call.declared.schema else self._policy.of(call.name).schema
+        return writes.violation(schema, seen)
+
+    def _unrecorded_write(self, call: Call, seen: Any) -> Answered:
         policy = self._policy.of(call.name)
-        schema = call.declared.schema if call.declared and call.declared.schema else policy.schema
-        broken = writes.violation(schema, seen)
+        broken = self._broken(call, seen)
         if broken:
-            return _Outcome(error=writes.InvalidArguments(broken), by=AnsweredBy.VALIDATION)
+            return Answered(error=writes.InvalidArguments(broken), by=AnsweredBy.VALIDATION)
         result_schema = call.declared.result_schema if call.declared else None
         value, by = writes.answer(
             call.name, seen, declared=self._terms.declared, policy=policy, result_schema=result_schema
         )
-        return _Outcome(value=value, by=by)
+        return Answered(value=value, by=by)
 
-    def _take_effect(self, crossing: Crossing, outcome: _Outcome) -> None:
+    def _take_effect(self, crossing: Crossing, outcome: Answered) -> None:
         error = self._course.error(outcome.error, crossing.name) or crossing.error
         if effective(msgspec.structs.replace(crossing, error=error), self._policy):
             self._history.enter(crossing.scope, crossing.name, crossing.key)
 
-    def _answer(self, call: Call, crossing: Crossing, boundary: BoundaryState, outcome: _Outcome) -> Answer:
+    def _answer(self, call: Call, crossing: Crossing, boundary: BoundaryState, outcome: Answered) -> Answer:
         course = self._course
         recorded = outcome.matched.crossing if outcome.matched else self._recorded_at(call)
         shown = recorded.shown if recorded is not None and course.cut.in_prefix(call.seq) else UNSET
@@ -150,18 +170,18 @@ class Calls:
         same = recorded is not None and (recorded.kind, recorded.name) == (call.kind, call.name)
         return recorded if same else None
 
-    def _write_ahead(self, crossing: Crossing, boundary: BoundaryState, outcome: _Outcome) -> None:
+    def _write_ahead(self, crossing: Crossing, boundary: BoundaryState, outcome: Answered) -> None:
         self._course.journal.ahead(
             Played(
                 crossing=crossing, boundary=boundary, answered_by=outcome.by, exercised=boundary is BoundaryState.LIVE,
                 matched=outcome.matched.crossing.place if outcome.matched else None,
-                idempotency_key=self._policy.idempotency_key(crossing.name, crossing.seen),
+                idempotency_key=self._policy.idempotency_key(crossing.name, crossing.seen), changes=list(outcome.changes),
             )
         )  # fmt: skip
 
     def _miss(self, crossing: Crossing, miss: Miss) -> NoReturn:
         if crossing.effect is Effect.WRITE:
-            self._write_ahead(writes.unanswered(crossing), BoundaryState.INTERCEPTED, _Outcome())
+            self._write_ahead(writes.unanswered(crossing), BoundaryState.INTERCEPTED, Answered())
         near = self._matcher.nearest(crossing.name, crossing.key, crossing.state, crossing.seen, crossing.kind)
         self._course.diverge(crossing, miss.kind, "", near)
 

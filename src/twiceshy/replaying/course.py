@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from twiceshy.outcome import Divergence
     from twiceshy.pinned import VirtualClock
     from twiceshy.policy import ToolsPolicy
+    from twiceshy.worlds.authority import Authority
     from twiceshy.writes import DeclaredGrant, DeclaredWrite
 
 
@@ -61,6 +62,8 @@ class Terms:
     flags: Mapping[str, Any] = field(default_factory=dict)
     grants: Sequence[DeclaredGrant] = ()
     agrees: Callable[[Any, Any], bool] | None = None
+    world: Callable[[], Authority] | None = None
+    """Starts the case's world for one run, where it has one."""
 
 
 class Course:

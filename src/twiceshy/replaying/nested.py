@@ -52,6 +52,10 @@ class Nested:
         for crossing in inside:
             self._tell(crossing, numbers)
 
+    def writes(self, recorded: Crossing) -> list[str]:
+        """The names of the effective writes that lay inside a recorded passage."""
+        return [crossing.name for crossing in self._inside(recorded.place) if effective(crossing, self._course.policy)]
+
     def _inside(self, place: str) -> Iterator[Crossing]:
         for crossing in self._steps.get(place, ()):
             yield crossing

@@ -26,6 +26,7 @@ def line(result: Result) -> str:
     said += [_pair("mode", result.mode)]
     said += [_pair("change", result.change)] if result.change else []
     said += [_pair("waiver", result.waiver.id)] if result.waiver else []
+    said += [_pair("invented", ",".join(result.world.invented))] if result.world and result.world.invented else []
     said += [_pair("previous", result.previous_outcome)] if result.previous_outcome and not result.change else []
     return " ".join([*said, _pair("case", result.case.path)])
 
@@ -47,6 +48,9 @@ def _reason(result: Result) -> Iterator[tuple[str, object]]:
         first, *rest = result.violations
         yield "assertion", first.assertion_id
         yield "at", phrases.where(first)
+        changed = [text for violation in result.violations for text in phrases.rows(violation)]
+        if changed:
+            yield "rows", "; ".join(dict.fromkeys(changed))
         if rest:
             yield "also", ",".join(violation.assertion_id for violation in rest)
     elif result.failure is not None:

@@ -122,10 +122,22 @@ def _details(verdict: Verdict) -> str:
         for text in phrases.nearest(result.divergence)
     ]
     parts.append(_folded("Nearest recordings", near))
+    parts.append(_folded("Rows of the world", [text for result in verdict.results for text in _rows(result)]))
     passed = [_passed(result) for result in verdict.results if result.outcome is Outcome.PASSED]
     counts = verdict.summary.counts
     title = f"{counts.passed} passed, {counts.newly_covered} newly covered, {counts.newly_lost} newly lost"
     return _joined(*parts, _folded(title, passed))
+
+
+def _rows(result: Result) -> list[str]:
+    """A line a row that is not as it must be, and one for the rows that a person added."""
+    changed = [
+        f"{_name(result)}: {code(violation.assertion_id)} {markdown(text)}"
+        for violation in result.violations
+        for text in phrases.rows(violation)
+    ]
+    invented = result.world.invented if result.world else []
+    return [*changed, f"{_name(result)}: invented {', '.join(map(code, invented))}"] if invented else changed
 
 
 def _passed(result: Result) -> str:

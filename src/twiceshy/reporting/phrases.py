@@ -45,6 +45,14 @@ def nearest(divergence: Divergence) -> list[str]:
     ]
 
 
+def rows(violation: Violation) -> list[str]:
+    """What became of each row of the world that is not as it must be: `appointments[1] updated (date, window), invented`."""
+    return [
+        f"{row.row} {row.change}" + (f" ({', '.join(row.paths)})" if row.paths else "") + (", invented" if row.invented else "")
+        for row in violation.rows
+    ]  # fmt: skip
+
+
 def why(result: Result) -> str:
     """Why a case did not pass, in one clause."""
     if result.violations:

@@ -11,13 +11,14 @@ from twiceshy.envelope import CODE_KINDS, Crossing
 from twiceshy.matching import differences
 from twiceshy.outcome import Failure, Outcome
 from twiceshy.reporting.escaping import plain
+from twiceshy.worlds.goals import how
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from twiceshy.envelope import Envelope
     from twiceshy.grading import TrialVerdict
-    from twiceshy.transcript import Diverged, Transcript
+    from twiceshy.transcript import Diverged, RowChange, Transcript
 
 _MARKS = {Alignment.SAME: " ", Alignment.CHANGED: "~", Alignment.ONLY_RECORDED: "-", Alignment.ONLY_REPLAYED: "+"}
 _COLLAPSE = 3
@@ -80,11 +81,24 @@ def _step(step: AlignedStep, verdict: TrialVerdict, options: Options) -> Iterato
     yield from _middleware(crossing, indent, options)
     for diff in step.diffs:
         yield f"   {indent}{diff.side}{_path(diff.path)}{_change(diff.recorded, diff.replayed, options)}"
+    for change in step.played.changes if step.played else ():
+        yield from _row(change, indent, options)
     for judgement in verdict.violations:
         if judgement.place == _place(step):
             yield f"!  {indent}{plain(judgement.id)} ({judgement.tier}): {plain(judgement.message)}{_detail(judgement.detail)}"
     if step.diverged and verdict.divergence is not None:
         yield from _divergence(verdict.divergence, options)
+
+
+def _row(change: RowChange, indent: str, options: Options) -> Iterator[str]:
+    """What became of a row of the world, its key and values where they may be shown."""
+    key = f" {plain(change.key)}" if options.payloads else ""
+    invented = ", invented" if change.invented else ""
+    yield f"   {indent}row {plain(change.row)}{key} {how(change)}{invented}"
+    if change.before is UNSET or change.after is UNSET:
+        return
+    for diff in differences(change.before, change.after):
+        yield f"     {indent}{plain(diff.path)}{_change(diff.recorded, diff.got, options)}"
 
 
 def _middleware(crossing: Crossing, indent: str, options: Options) -> Iterator[str]:
