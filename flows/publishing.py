@@ -67,7 +67,7 @@ def published(
     catalog = [loaded.case for cases in place.cases.values() for loaded in cases]
     known = standing(
         generation.frame(Signatures), held.replays, catalog, runs=held.current, limits=place.limits,
-        before=previous.frame(Signatures.named()) if previous else None,
+        strata=generation.frame(Strata), before=previous.frame(Signatures.named()) if previous else None,
     )  # fmt: skip
     measured = measure(
         _measurable(generation, known), held.replays, [*_judgings(turns, replayed, trials, champions)], catalog=catalog,

@@ -1,15 +1,15 @@
 """What a trace would be as a case: case.yaml filled from what the steps found, everything in it for a person to review."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from tasks.admit.breaks import Grounds, Standing, breaks
 from tasks.attribute.schema import RAN_PAST_DONE
 from tasks.workflows import Workflow
-from twiceshy.breaking import Written
-from twiceshy.casefile import Case, Layer, Opportunity
+from twiceshy.casefile import Case, Opportunity
 from twiceshy.envelope import Crossing, Envelope, Kind
 from twiceshy.history import effective
 from twiceshy.invariants import BUILT_IN, Sort
@@ -21,29 +21,12 @@ LayerName = Literal[
 ]
 
 
-class Standing(NamedTuple):
-    """Code that stood at a tool somewhere in the workflow's recorded runs: its kind, its name, and where, as `before:issue_refund`."""
-
-    kind: str
-    name: str
-    at: str
-
-
 class Proposal(NamedTuple):
     """A case that a person may promote. folder: relative to the folder of proposals."""
 
     folder: Path
     case: Case
     envelope: Envelope
-
-
-class Grounds(NamedTuple):
-    """What a failure case rests on: its key (a row of `Memberships`), its signature's slug, its finding (a row of `Findings`), and its layer."""
-
-    membership: Mapping[str, Any]
-    slug: str
-    finding: Mapping[str, Any]
-    layer: Layer
 
 
 def judged_by_engine(invariant_id: str, workflow: Workflow) -> bool:
@@ -61,7 +44,7 @@ def failure_case(envelope: Envelope, grounds: Grounds, workflow: Workflow, stood
         id=f"{envelope.workflow}-{envelope.trace_id[:_ID_LENGTH]}", kind="failure", workflow=envelope.workflow, trace_id=envelope.trace_id,
         signature=grounds.slug, signature_id=membership["signature"], tool=tool, severity=finding["severity"], layer=grounds.layer,
         opportunity=_opportunity(envelope, grounds, workflow), invariants=[finding["invariant_id"]],
-        decided_by=_decided_by(tool, workflow, stood), breaks=_breaks(tool, grounds.layer.name, membership, stood),
+        decided_by=_decided_by(tool, workflow, stood), breaks=breaks(envelope, grounds, stood),
     )  # fmt: skip
     return _proposal(Path(envelope.workflow) / grounds.slug, case, envelope)
 
@@ -71,7 +54,7 @@ def positive_case(envelope: Envelope, tool: str, workflow: Workflow) -> Proposal
     first = next(crossing.seq for crossing in _clean(envelope, workflow) if crossing.name == tool)
     case = Case(
         id=f"{envelope.workflow}-{envelope.trace_id[:_ID_LENGTH]}", kind="positive", workflow=envelope.workflow, trace_id=envelope.trace_id,
-        tool=tool, opportunity=Opportunity(seq=first),
+        tool=tool, opportunity=Opportunity(seq=first), **_protected(tool, workflow),
     )  # fmt: skip
     return _proposal(Path(envelope.workflow) / f"positive-{tool}", case, envelope)
 
@@ -120,15 +103,8 @@ def _decided_by(tool: str | None, workflow: Workflow, stood: Sequence[Standing])
     return found
 
 
-def _breaks(tool: str | None, layer: str, membership: Mapping[str, Any], stood: Sequence[Standing]) -> list[Written]:
-    """The damage that must turn the case red: guards of the violating tool off; without a guard, the field stripped again.
-
-    Where a guard stands, what a hook strips no longer decides: such a break would survive on every repaired version. A prompt or a model has no operator yet.
-    """
-    if layer in ("model", "harness.prompt"):
-        return []
-    guards = {f"guard.off:{code.name}" for code in stood if code.kind == Kind.GUARD and code.at == f"before:{tool}"}
-    shown = msgspec.json.decode(membership["evidence"])
-    if guards or membership["stage"] != "post-tool-hook" or shown["change"] != "strip":
-        return [*sorted(guards)]
-    return [f"hook.strip:{tool if shown['boundary'] == '-' else shown['boundary']}.{shown['path']}"]
+def _protected(tool: str, workflow: Workflow) -> dict[str, Any]:
+    """What a positive case stands for, and the damage that must turn it red: its write, made twice."""
+    if workflow.invariants is None or not workflow.invariants.file.checks.no_duplicate_write:
+        return {}
+    return {"invariants": ["no_duplicate_write"], "breaks": [f"call.duplicate:{tool}"]}

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple, Self
 
 import polars as pl
 
+from tasks.admit.breaks import Grounds, Standing
 from tasks.admit.considering import Considered, Facts, failure, positive
-from tasks.admit.proposals import Grounds, Proposal, Standing, clean_writes, failure_case, positive_case
+from tasks.admit.proposals import Proposal, clean_writes, failure_case, positive_case
 from tasks.admit.schema import Admissions
 from tasks.admit.trying import Scan, tried
 from tasks.contracts import validated

@@ -1,7 +1,8 @@
 -- Grain: one cell (workflow, tool, error_code, bucket). Inputs: universe (cells from schemas and declared codes), strata, cases (case_id, workflow,
--- case_kind, tool, trace_id), replays. Parameters: runs (the run ids that are current), typical.
+-- case_kind, tool, trace_id, breaks: how many it declares), replays. Parameters: runs (the run ids that are current), typical.
 -- A case lies in the cells of the tool it is about that its own trace met; one whose trace is gone lies in the tool's typical happy cell.
--- A cell is covered when it holds a failure case, all of them passed with every break killed, and a positive of the tool passed too.
+-- A cell is covered when it holds a failure case, all of them passed with every break they declare killed, and a positive in which the tool was used
+-- well passed too.
 with seen as (
     select workflow, tool, error_code, bucket, count(distinct trace_id) as runs
     from strata
@@ -33,6 +34,7 @@ judged as (
 broken as (
     select
         case_id,
+        count(distinct broken_by) as tried,
         count(distinct broken_by) filter (break_state <> 'error') as applied,
         count(distinct broken_by) filter (break_state = 'killed') as killed
     from replays
@@ -47,6 +49,7 @@ standing as (
         cases.tool,
         cases.case_kind,
         coalesce(judged.passed, false) as passed,
+        greatest(cases.breaks, coalesce(broken.tried, 0)) as wanted,
         coalesce(broken.applied, 0) as applied,
         coalesce(broken.killed, 0) as killed
     from cases
@@ -54,10 +57,19 @@ standing as (
     left join broken using (case_id)
 ),
 
+used as (
+    select case_id, workflow, tool from standing where case_kind = 'positive' and passed
+    union
+    select standing.case_id, standing.workflow, met.tool
+    from standing
+    inner join cases using (case_id)
+    inner join strata as met on cases.trace_id = met.trace_id and met.error_code = 'ok'
+    where standing.case_kind = 'positive' and standing.passed
+),
+
 positive as (
     select workflow, tool, count(*) as positives
-    from standing
-    where case_kind = 'positive' and passed
+    from used
     group by workflow, tool
 ),
 
@@ -71,7 +83,7 @@ held as (
         sum(standing.applied) as applied,
         sum(standing.killed) as killed,
         coalesce(
-            bool_and(standing.passed and standing.applied > 0 and standing.killed = standing.applied)
+            bool_and(standing.passed and standing.wanted > 0 and standing.killed = standing.wanted)
                 filter (standing.case_kind = 'failure'),
             false
         ) as proven

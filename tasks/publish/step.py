@@ -11,6 +11,7 @@ from tasks.contracts import Table, validated
 from tasks.publish.expectations import EXPECTED, Bounds, unmet
 from tasks.publish.judged import Judging, judged_rows
 from tasks.publish.schema import ChampionDiff, Coverage, Divergence, Quality, Results, Runs
+from tasks.publish.standing import declared
 from tasks.publish.universe import universe
 from tasks.store import Limits, Publication, Published, connect
 from tasks.workflows import Workflows
@@ -21,9 +22,12 @@ from twiceshy.statistics import wilson
 _HERE = Path(__file__).parent
 _OPEN = Bounds()
 CASES = pl.Schema(
-    {"case_id": pl.String, "workflow": pl.String, "case_kind": pl.String, "tool": pl.String, "trace_id": pl.String}
-)
-"""One case of the catalog."""
+    {
+        "case_id": pl.String, "workflow": pl.String, "case_kind": pl.String, "tool": pl.String, "trace_id": pl.String,
+        "breaks": pl.Int64,
+    }
+)  # fmt: skip
+"""One case of the catalog, with how many breaks it declares."""
 
 
 class Corpus(NamedTuple):
@@ -110,7 +114,7 @@ def coverage(
 
     runs: the run ids whose replays and breaks count.
     """
-    cases = [(case.id, case.workflow, case.kind, case.tool, case.trace_id) for case in catalog]
+    cases = [(case.id, case.workflow, case.kind, case.tool, case.trace_id, len(declared(case))) for case in catalog]
     views = {
         "strata": strata, "replays": replays, "universe": universe(terms.workflows),
         "cases": pl.DataFrame(cases, schema=CASES, orient="row"),

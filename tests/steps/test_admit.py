@@ -113,12 +113,26 @@ def test_run_past_its_end_is_reached_at_its_end(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "user"), [("research:misreads_total", TWO_PAPERS), ("research:no_done_condition", TWO_PAPERS)]
+    ("spec", "user", "breaks"),
+    [
+        # The model turn that asked for the violating call, and for a violated output the last one.
+        ("scheduling:buggy", TO_THURSDAY, ["proposal.replace:4"]),
+        ("research:no_done_condition", TWO_PAPERS, ["proposal.replace:8"]),
+        ("scheduling:july32_swallowed", TO_JULY_32, ["proposal.replace:4"]),
+        # What the hook made of the argument.
+        ("research:misreads_total", TWO_PAPERS, ["args.set:save_brief.hits=0"]),
+    ],
 )
-def test_no_break_without_an_operator(tmp_path: Path, spec: str, user: dict[str, str]) -> None:
-    runs = [a_trace("research:fixed", TWO_PAPERS, THREE)]
-    found = admitted(a_corpus([a_trace(spec, user)], runs, scratch=tmp_path), tmp_path)
-    assert found.proposals[0].case.breaks == []
+def test_break_brings_the_failure_back(tmp_path: Path, spec: str, user: dict[str, str], breaks: list[str]) -> None:
+    fixed = a_trace(f"{spec.partition(':')[0]}:fixed", user, THREE)
+    found = admitted(a_corpus([a_trace(spec, user)], [fixed], scratch=tmp_path), tmp_path)
+    case = next(proposal.case for proposal in found.proposals if proposal.case.kind == "failure")
+    assert case.breaks == breaks
+
+
+def test_positive_is_protected_from_its_write_made_twice(tmp_path: Path) -> None:
+    case = admitted(a_corpus([], [happy()], scratch=tmp_path), tmp_path).proposals[0].case
+    assert (case.invariants, case.breaks) == (["no_duplicate_write"], [f"call.duplicate:{case.tool}"])
 
 
 def test_positive_for_each_write_tool(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ WORKFLOWS = {
         policy=ToolsPolicy(workflow="refund", tools={"pay": PAY, "look": ToolPolicy(effect=Effect.READ)})
     )
 }
-FAILURE = Case(id="f", kind="failure", workflow="refund", trace_id=ONE, tool="pay")
+FAILURE = Case(id="f", kind="failure", workflow="refund", trace_id=ONE, tool="pay", breaks=["guard.off:g"])
 POSITIVE = Case(id="p", kind="positive", workflow="refund", trace_id=TWO, tool="pay")
 NIGHT = "2026-11-10"
 

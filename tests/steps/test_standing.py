@@ -1,5 +1,6 @@
 from typing import Any
 
+import msgspec
 import polars as pl
 import pytest
 
@@ -8,10 +9,13 @@ from tasks.publish.standing import standing
 from tasks.replay.schema import Replays
 from tasks.sign.schema import Signatures
 from tasks.store import Limits
+from tasks.stratify.schema import Strata
 from twiceshy.casefile import Case
 
 SIG = "sig_0a1b2c3d4e5f"
-FAILURE = Case(id="f", kind="failure", workflow="refund", trace_id="1" * 32, tool="pay", signature_id=SIG)
+FAILURE = Case(
+    id="f", kind="failure", workflow="refund", trace_id="1" * 32, tool="pay", signature_id=SIG, breaks=["guard.off:g"]
+)
 POSITIVE = Case(id="p", kind="positive", workflow="refund", trace_id="2" * 32, tool="pay")
 
 
@@ -45,10 +49,12 @@ def state(
     *,
     now: pl.DataFrame | None = None,
     before: pl.DataFrame | None = None,
+    case: Case = FAILURE,
+    strata: pl.DataFrame | None = None,
 ) -> str:
     held = signatures() if now is None else now
     found = standing(
-        held, some_rows(Replays, *replays), [FAILURE, POSITIVE], runs=["now"], limits=limits, before=before
+        held, some_rows(Replays, *replays), [case, POSITIVE], runs=["now"], limits=limits, before=before, strata=strata
     )
     return str(found["state"].item())
 
@@ -72,6 +78,24 @@ def test_proven_case_covers_its_signature(limits: Limits) -> None:
 )
 def test_unproven_case_covers_nothing(limits: Limits, replays: list[dict[str, Any]]) -> None:
     assert state(limits, replays) == "open"
+
+
+def test_a_break_that_applied_nowhere_or_was_not_run_covers_nothing(limits: Limits) -> None:
+    case = msgspec.structs.replace(FAILURE, breaks=["guard.off:g", "guard.off:gone"])
+    gone = a_break(4, "error") | {"broken_by": "guard.off:gone"}
+    assert state(limits, [*PROVEN, gone], case=case) == "open"
+    assert state(limits, PROVEN, case=case) == "open"
+    assert state(limits, [*PROVEN, a_break(4, "killed") | {"broken_by": "guard.off:gone"}], case=case) == "covered"
+
+
+@pytest.mark.parametrize(("error_code", "state_then"), [("ok", "covered"), ("denied", "open")])
+def test_a_positive_vouches_for_what_it_used_well(limits: Limits, error_code: str, state_then: str) -> None:
+    case = msgspec.structs.replace(FAILURE, tool="find")
+    strata = some_rows(
+        Strata, {"trace_id": POSITIVE.trace_id, "workflow": "refund", "tool": "find", "error_code": error_code}
+    )
+    assert state(limits, PROVEN, case=case) == "open"
+    assert state(limits, PROVEN, case=case, strata=strata) == state_then
 
 
 def test_covered_signature_seen_again_has_escaped(limits: Limits) -> None:
