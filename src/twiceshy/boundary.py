@@ -64,12 +64,14 @@ class Boundary(Passages):
         effect: Effect | Named | None = None,
         schema: Mapping[str, Any] | None = None,
         result_schema: Mapping[str, Any] | None = None,
+        tightened: bool = False,
     ) -> Callable[..., Any]:
         """The tool as the agent calls it, with keyword arguments. An undeclared effect is a write; where tools.yaml disagrees, tools.yaml wins.
 
-        schema, result_schema: JSON Schema of the arguments and of the result. Raises Blocked in the agent where a guard refuses the call.
+        schema, result_schema: JSON Schema of the arguments and of the result. tightened: a write, whatever tools.yaml says.
+        Raises Blocked in the agent where a guard refuses the call.
         """
-        return self._called(Kind.TOOL, name, fn, effect, schema, result_schema)
+        return self._called(Kind.TOOL, name, fn, effect, schema, result_schema, tightened=tightened)
 
     def retrieval(
         self,
@@ -94,14 +96,17 @@ class Boundary(Passages):
         """One operation of the agent's memory, called with keyword arguments. Putting something into it is a write, and so is what declares no effect."""
         return self._called(Kind.MEMORY, name, fn, effect, schema, result_schema)
 
-    def model(self, name: str, fn: Callable[..., Any], *, prompt: str | None = None) -> Callable[..., Any]:
+    def model(
+        self, name: str, fn: Callable[..., Any], *, prompt: str | None = None, version: str | None = None
+    ) -> Callable[..., Any]:
         """The model as the agent calls it: one request (messages, tools, output_format, sampling) in, one output (parts, finish_reason) out.
 
         Where `fn` yields chunks, the agent gets a stream of them. A chunk is a part, or says how the output ended ({"finish_reason": ...}).
+        version: what stands for its source in the digest of its layer, where `fn` is not the model itself.
         """
         from inspect import isasyncgenfunction, isgeneratorfunction
 
-        declared = Declared(kind=Kind.MODEL, name=name, fn=fn, prompt=prompt)
+        declared = Declared(kind=Kind.MODEL, name=name, fn=fn, prompt=prompt, version=version)
         self.models[name] = declared
         if isgeneratorfunction(fn) or isasyncgenfunction(fn):
             kind: Any = AsyncStream if isasyncgenfunction(fn) else Stream
@@ -188,10 +193,12 @@ class Boundary(Passages):
         effect: Effect | Named | None,
         schema: Mapping[str, Any] | None,
         result_schema: Mapping[str, Any] | None,
+        *,
+        tightened: bool = False,
     ) -> Callable[..., Any]:
         declared = Declared(
             kind=kind, name=name, fn=fn, effect=Effect(effect) if effect else None, schema=schema, result_schema=result_schema,
-            defaults=arguments.defaults(fn),
+            tightened=tightened, defaults=arguments.defaults(fn),
         )  # fmt: skip
         self.tools[name] = declared
         return wrapped(fn, lambda *args, **kwargs: self._tool_steps(declared, arguments.bound(fn, args, kwargs)))

@@ -127,7 +127,7 @@ def _versions(boundary: Boundary, agent: Agent, said: Candidate) -> Versions:
     prompts = {model.name: model.prompt for model in boundary.models.values() if model.prompt is not None}
     code = {f"{code.kind}:{code.name}@{code.at}": _source(code.fn) for code in boundary.code}
     routing = {name: text for name, text in code.items() if name.startswith(Kind.ROUTER)}
-    models = {model.name: _source(model.fn) for model in boundary.models.values()}
+    models = {model.name: model.version or _source(model.fn) for model in boundary.models.values()}
     return Versions(
         model=named.get("model") or _layer("model", models),
         prompt=named.get("prompt") or _layer("prompt", prompts),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from msgspec import UNSET
 
 from twiceshy.envelope import Kind
-from twiceshy.seam import Backend, Blocked, Call, Closing, Code, Declared
+from twiceshy.seam import Backend, Blocked, Call, Closing, Code, Declared, Reached, Step
 from twiceshy.stepping import Numbering, running, settled
 
 if TYPE_CHECKING:
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
     Steps = Generator[Callable[[], Any], Any, Any]
     Agent = Callable[[Any], Any]
+
+
+_BOTH = frozenset({"before", "after"})
 
 
 class _Around(NamedTuple):
@@ -108,31 +111,62 @@ class Passages:
         if self._enclosing() is None:
             self._group = call.seq
 
+    def step(self) -> Step:
+        """The next step of the run. For adapters: a framework's middleware runs between asking for a call and reaching its boundary."""
+        return Step(self._step(), self._asked_in(), self._parent())
+
+    def calling(self, declared: Declared, given: dict[str, Any]) -> Steps:
+        """The steps of a call that comes `via` a framework."""
+        return self._tool_steps(declared, given)
+
+    def withheld(self, declared: Declared, step: Step, proposed: dict[str, Any], shown: object) -> None:
+        """Tell of a call that a framework's middleware answered itself: it never reached its boundary."""
+        call = self._calling(
+            declared, step, proposed=proposed, seen=proposed, blocked_by="middleware", reason="answered by the framework's middleware"
+        )  # fmt: skip
+        self._backend.cross(call).close(Closing(error=Blocked("middleware", "answered there"), shown=shown))
+
     def _tool_steps(self, declared: Declared, proposed: dict[str, Any]) -> Steps:
-        seq, group = self._step(), self._asked_in()
+        via = declared.via
+        reached = yield from self._reaching(declared, self.step() if via is None else via.stepping(), proposed)
+        if via is None:
+            reached.answer.close(Closing(raw=reached.raw, shown=reached.shown))
+        else:
+            via.held(reached)
+        return reached.shown
+
+    def _reaching(
+        self, declared: Declared, step: Step, given: dict[str, Any]
+    ) -> Generator[Callable[[], Any], Any, Reached]:
+        """From the arguments to the value that goes back, past hooks and guards; the passage is still to be closed."""
+        via = declared.via
         around, hooked = self._sitting_around(declared.name)
-        seen = proposed
+        seen = given
         for code in around.before:
-            seen = yield from self._code_steps(code, copy.deepcopy(seen), seq)
+            seen = yield from self._code_steps(code, copy.deepcopy(seen), step.seq)
         seen = {**declared.defaults, **seen}
-        guard, reason = (yield from self._refusal(around.guards, seen, seq)) if around.guards else (None, None)
-        call = Call(
-            kind=declared.kind, name=declared.name, seq=seq, parent=self._parent(), scope=self._scope, group=group, effect=declared.effect,
-            proposed=proposed, seen=seen, blocked_by=guard, reason=reason, declared=declared, hooked=hooked, step=self.numbers.step,
+        guard, reason = (yield from self._refusal(around.guards, seen, step.seq)) if around.guards else (None, None)
+        call = self._calling(
+            declared, step, proposed=given if via is None else via.proposed, seen=seen, blocked_by=guard, reason=reason,
+            hooked=_BOTH if via is not None and via.middleware else hooked,
         )  # fmt: skip
         answer = self._backend.cross(call)
         if guard is not None:
             refused = Blocked(guard, reason or "refused")
             answer.close(Closing(error=refused))
             raise refused
-        raw = yield from settled(answer, partial(run_declared, declared, **seen), call)
+        live = partial(run_declared, declared, **seen) if via is None else partial(via.run, seen)
+        raw = yield from settled(answer, live, call)
         shown = raw
         for code in around.after:
-            shown = yield from self._code_steps(code, copy.deepcopy(shown), seq, unused=answer.shown is not UNSET)
-        if answer.shown is not UNSET:
-            shown = answer.shown
-        answer.close(Closing(raw=raw, shown=shown))
-        return shown
+            shown = yield from self._code_steps(code, copy.deepcopy(shown), step.seq, unused=answer.shown is not UNSET)
+        return Reached(answer, raw, shown if answer.shown is UNSET else answer.shown)
+
+    def _calling(self, declared: Declared, step: Step, **rest: Any) -> Call:
+        return Call(
+            kind=declared.kind, name=declared.name, seq=step.seq, parent=step.parent, scope=self._scope, group=step.group,
+            effect=declared.effect, declared=declared, step=self.numbers.step, **rest,
+        )  # fmt: skip
 
     def _refusal(
         self, guards: Sequence[Code], seen: dict[str, Any], seq: int

@@ -103,7 +103,8 @@ class Recorder:
                 self._history.begin(call.scope, call.group)
                 key = self._policy.key(call.name, call.seen, call.declared.schema if call.declared else None)
             if call.kind in CALLS:
-                effect = self._policy.effect(call.name, call.effect)
+                tightened = call.declared is not None and call.declared.tightened
+                effect = Effect.WRITE if tightened else self._policy.effect(call.name, call.effect)
                 state = self._history.state(call.name, call.scope)
                 attempt = self._attempts.next(call.scope, call.name, key)
             elif call.kind is Kind.HANDOFF:

@@ -6,7 +6,7 @@ Data and one protocol with one method. Live, recording and replaying are small c
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -90,11 +90,48 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     scope: str | None = None
 
 
+class Step(NamedTuple):
+    """A step of the run: its number, the step number of the model crossing that asked for it, and the passage it happens in."""
+
+    seq: int
+    group: int | None
+    parent: str | None
+
+
+class Reached(NamedTuple):
+    """A tool call that came back: what its boundary returned and what goes back to the agent. `answer` is still to be closed."""
+
+    answer: Answer
+    raw: Any
+    shown: Any
+
+
 class Backend(Protocol):
     """The one seam: `twiceshy.live()`, `twiceshy.record()` and the replay engine all implement it."""
 
     def cross(self, call: Call) -> Answer:
         """The answer to one passage. Called once a passage, in the order in which the run asks."""
+        ...
+
+
+class Via(Protocol):
+    """A call on its way through a framework's middleware, from which its boundary takes what it would have done itself."""
+
+    proposed: dict[str, Any]
+    """What was asked before the middleware."""
+    middleware: bool
+    """Whether there is any, so that a replay needs both sides of the record."""
+
+    def stepping(self) -> Step:
+        """The step that this call is."""
+        ...
+
+    def run(self, seen: dict[str, Any], /) -> Any:
+        """What the boundary is when it runs live."""
+        ...
+
+    def held(self, reached: Reached, /) -> None:
+        """Keep what came back, and close the passage when the middleware is through."""
         ...
 
 
@@ -108,7 +145,13 @@ class Declared(msgspec.Struct, frozen=True, kw_only=True):
     schema: Mapping[str, Any] | None = None
     result_schema: Mapping[str, Any] | None = None
     prompt: str | None = None
+    version: str | None = None
+    """What stands for the source of a model in the digest of its layer."""
+    tightened: bool = False
+    """A server hints that this tool writes: it counts as a write, whatever tools.yaml says."""
     defaults: Mapping[str, Any] = {}
+    via: Via | None = None
+    """The framework that this one call comes through."""
 
 
 class Code(msgspec.Struct, frozen=True, kw_only=True):

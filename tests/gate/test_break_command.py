@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from agents import twiceshy
 from builders import recorded
 from repositories import git
+from sample_cases import twiceshy
 from sealed import a_host_folder
 from twiceshy import casefile
 from twiceshy.boundary import Boundary

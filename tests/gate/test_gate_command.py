@@ -5,7 +5,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from agents import REFUND, SIGNATURE, THURSDAY, save_catalog, twiceshy
+from sample_cases import REFUND, SIGNATURE, THURSDAY, save_catalog, twiceshy
 
 pytestmark = pytest.mark.slow
 

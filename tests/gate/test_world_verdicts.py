@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from agents import ROOT, Ran, save_catalog, twiceshy
+from sample_cases import ROOT, Ran, save_catalog, twiceshy
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from agents import ROOT, SIGNATURE, save_catalog
 from dashboards.build import build
 from dashboards.catalog import slug
+from sample_cases import ROOT, SIGNATURE, save_catalog
 from tasks import workflows
 from tasks.admit.schema import Admissions
 from tasks.attribute.schema import Attributions

@@ -6,7 +6,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from agents import ROOT, save_catalog
+from sample_cases import ROOT, save_catalog
 from tasks.replay.running import ShardLost, _whole, run
 from tasks.replay.step import Occasion, Replayed, replay
 from twiceshy.encoding import record_line

@@ -59,9 +59,11 @@ class BreakingBoundary(Boundary):
         off = self._named(Operator.HOOK_OFF, name)
         super().hook(name, fn if off is None else self._passing(off, UNSET), before=before, after=after)
 
-    def model(self, name: str, fn: Callable[..., Any], *, prompt: str | None = None) -> Callable[..., Any]:
+    def model(
+        self, name: str, fn: Callable[..., Any], *, prompt: str | None = None, version: str | None = None
+    ) -> Callable[..., Any]:
         """Declare a model, its output replaced at the step where a break says so."""
-        return super().model(name, self._replacing(name, fn), prompt=prompt)
+        return super().model(name, self._replacing(name, fn), prompt=prompt, version=version)
 
     def handoff(self, name: str, build: Callable[[Boundary], Agent]) -> Agent:
         """Declare an agent to hand to, under the same breaks."""

@@ -153,7 +153,7 @@ def judged_run(
         named = {*ready.versions.tools, *judging.tools_of(of_workflow)}
         rules = judging.rules_of(config.path("policies"), ready.workflow, keyring(), known_tools=named)
         chosen = judging.selected(of_workflow, select)
-        known = _champion(config, ready.workflow, pinned)
+        known = champion_of(config, ready.workflow, pinned)
         against = judging.candidacy(ready.versions, known.versions if known else None, terms.accepted)
         docket = judging.graders(chosen, rules, terms, champion=known)
         progress = Progress(len(docket), what="cases", quiet=quiet)
@@ -245,7 +245,7 @@ def _policy(
     )  # fmt: skip
 
 
-def _champion(config: Configuration, workflow: str, given: Path | None) -> Champion | None:
+def champion_of(config: Configuration, workflow: str, given: Path | None = None) -> Champion | None:
     """The champion in the file that was named, which must be there; else the workflow's, where there is one."""
     from twiceshy import champion
 

@@ -71,6 +71,8 @@ class Calls:
 
     def _effect(self, call: Call) -> Effect:
         """The effect in force. Where tools.yaml is silent, a candidate may not say less of a tool than the record does, nor that a new one is pure."""
+        if call.declared is not None and call.declared.tightened:
+            return Effect.WRITE
         effect = self._policy.effect(call.name, call.effect)
         if call.name in self._policy.tools or effect is Effect.WRITE:
             return effect

@@ -1,0 +1,118 @@
+"""A tool call on its way through a framework's middleware: proposed -> [middleware] -> seen -> [the boundary] -> raw -> [middleware] -> shown.
+
+An adapter opens the passage where the model's arguments come in, reaches the boundary where the tool would run, and returns what the middleware made of it.
+"""
+
+from __future__ import annotations
+
+import copy
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import UNSET
+
+from twiceshy.seam import Closing
+from twiceshy.stepping import drive, drive_async
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
+    from twiceshy.boundary import Boundary
+    from twiceshy.seam import Reached, Step
+
+# One a task or thread of the framework: calls of one turn may run side by side.
+_OPEN: ContextVar[Passage | None] = ContextVar("twiceshy_passage", default=None)
+
+
+class Passage:
+    """One tool call between its two ends. The tool must have been declared on the boundary.
+
+    middleware: whether code of the framework runs between the ends, so that a replay needs both sides of the record.
+    """
+
+    def __init__(self, boundary: Boundary, name: str, proposed: dict[str, Any], *, middleware: bool = True) -> None:
+        self.proposed = copy.deepcopy(proposed)
+        self.middleware = middleware
+        self.run: Callable[[dict[str, Any]], Any] = _nothing
+        self._boundary = boundary
+        self._declared = msgspec.structs.replace(boundary.tools[name], via=self)
+        self._opened: Step | None = boundary.step()
+        self._pending: Reached | None = None
+        self._reached = False
+
+    def reach(self, seen: dict[str, Any], run: Callable[[dict[str, Any]], Any]) -> Any:
+        """What the boundary answers to these arguments; `run` is called when it is live. Raises Blocked where a guard refuses, and what the tool raised."""
+        return drive(self._steps(seen, run))
+
+    async def areach(self, seen: dict[str, Any], run: Callable[[dict[str, Any]], Any]) -> Any:
+        """`reach`, awaiting what `run` returns."""
+        return await drive_async(self._steps(seen, run))
+
+    def returned(self, shown: Any) -> Any:
+        """What goes back to the model: `shown`, or the record's own value inside a frozen prefix. Ends the passage."""
+        if not self._reached:
+            self._boundary.withheld(self._declared, self.stepping(), self.proposed, shown)
+        pending, self._pending = self._pending, None
+        if pending is None:
+            return shown
+        if pending.answer.shown is not UNSET:
+            shown = pending.answer.shown
+        pending.answer.close(Closing(raw=pending.raw, shown=shown))
+        return shown
+
+    def failed(self, raised: BaseException) -> None:
+        """The middleware raised after the boundary had answered. Ends the passage."""
+        pending, self._pending = self._pending, None
+        if pending is not None:
+            pending.answer.close(Closing(raw=pending.raw, error=raised))
+
+    def stepping(self) -> Step:
+        """The step that was opened at the outer end; a further one for each time that middleware tries again."""
+        opened, self._opened = self._opened, None
+        return opened or self._boundary.step()
+
+    def held(self, reached: Reached) -> None:
+        """Keep what came back until the outer end; what an earlier try brought was seen by the middleware only."""
+        if self._pending is not None:
+            self._pending.answer.close(Closing(raw=self._pending.raw, shown=self._pending.shown))
+        self._pending = reached
+
+    def _steps(
+        self, seen: dict[str, Any], run: Callable[[dict[str, Any]], Any]
+    ) -> Generator[Callable[[], Any], Any, Any]:
+        self._reached, self.run = True, run
+        return (yield from self._boundary.calling(self._declared, seen))
+
+
+def _nothing(_: dict[str, Any]) -> Any:
+    raise TypeError("a passage was walked before it was reached")
+
+
+def passing(passage: Passage, run: Callable[[], Any]) -> Any:
+    """Run a framework's middleware inside a passage: `current()` finds it at the inner end."""
+    token = _OPEN.set(passage)
+    try:
+        return run()
+    except BaseException as raised:
+        passage.failed(raised)
+        raise
+    finally:
+        _OPEN.reset(token)
+
+
+async def apassing(passage: Passage, run: Callable[[], Any]) -> Any:
+    """`passing`, awaiting what `run` returns."""
+    token = _OPEN.set(passage)
+    try:
+        return await run()
+    except BaseException as raised:
+        passage.failed(raised)
+        raise
+    finally:
+        _OPEN.reset(token)
+
+
+def current() -> Passage | None:
+    """The passage that is open in this context; None where a tool is called past the outer end."""
+    return _OPEN.get()
