@@ -169,5 +169,5 @@ def test_a_mode_that_judges_nothing_is_refused() -> None:
     refused(Judge(mode=Mode.CUT_POINT, after=2), envelope)
     with pytest.raises(CaseError, match="ends at step 3, so --after 3 leaves nothing to judge"):
         refused(Judge(mode=Mode.CUT_POINT, after=3), envelope)
-    with pytest.raises(CaseError, match="needs a seeded world"):
+    with pytest.raises(CaseError, match="needs a world"):
         refused(Judge(mode=Mode.WORLD), envelope)
