@@ -95,7 +95,7 @@ def _index(site: Site, rows_a_page: int) -> None:
     differing = _changes(site, runs)
     settled = [row for row in differing if row["change"] == "new" and row["candidate_outcome"] == "passed"]
     shown = {
-        "new_cases": len(settled), "standing": site.standing, "entries": site.entries, "coverage": grids(cells), "cell_counts": Counter(cell["state"] for cell in cells),
+        "new_cases": len({row["case_id"] for row in settled}), "standing": site.standing, "entries": site.entries, "coverage": grids(cells), "cell_counts": Counter(cell["state"] for cell in cells),
         "panels": charts.panels(divergence), "champion_diff": [row for row in differing if row not in settled], "decisions": queries.rows("decisions"),
         "admissions": queries.rows("admissions"), "quality": [stated(row) for row in queries.asked("select * from quality order by met nulls last, scope, metric")],
     }  # fmt: skip

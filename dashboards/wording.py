@@ -58,7 +58,7 @@ CHANGE_WORDS: Mapping[str, Word] = {
 }
 
 SIGNATURE_WORDS: Mapping[str, str] = {
-    "open": "open: no case proves it yet",
+    "open": "open: not proved yet; its case, a positive of its tool or a break is missing, or did not do its part",
     "covered": "covered: its case passes, and its breaks were killed",
     "escaped": "escaped: covered, and seen in production again",
     "retired": "retired",

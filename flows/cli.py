@@ -164,7 +164,8 @@ def deploy() -> None:
         raise ConfigurationError(
             "PREFECT_API_URL names no server. Start one (`prefect server start`) and set it, as in http://127.0.0.1:4200/api."
         )
+    from flows.console import Steps
     from flows.deploying import deploy as apply
 
-    for what, made in apply(Path.cwd())._asdict().items():
+    for what, made in apply(Path.cwd(), say=Steps("deploy").say)._asdict().items():
         typer.echo(f"{what:<12} {made if isinstance(made, str) else ', '.join(made)}")

@@ -5,8 +5,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TextIO
 
-LONGEST = 70
-"""Characters of a cell; ids and slugs fit, a text is cut."""
+LONGEST = 140
+"""Characters of a cell; a text beyond is cut."""
+
+WHOLE = frozenset({"signature", "slug", "case", "case_id", "candidate"})
+"""Columns of names, by which a person goes on: never cut."""
 
 OFTEN, TENTH = 3, 10
 """Up to three of a step have a line each."""
@@ -17,7 +20,7 @@ def lines(rows: Sequence[Mapping[str, object]]) -> list[str]:
     if not rows:
         return []
     names = list(rows[0])
-    cells = [[_cell(row[name]) for name in names] for row in rows]
+    cells = [[_cell(row[name], whole=name in WHOLE) for name in names] for row in rows]
     widths = [max(len(name), *(len(line[at]) for line in cells)) for at, name in enumerate(names)]
     right = [all(isinstance(row[name], int | float) for row in rows) for name in names]
     return [_line(held, widths, right) for held in ([name.replace("_", " ") for name in names], *cells)]
@@ -54,9 +57,9 @@ class Steps:
         self._to.flush()
 
 
-def _cell(value: object) -> str:
+def _cell(value: object, *, whole: bool) -> str:
     text = "-" if value is None else str(value)
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
+    return text if whole or len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
 
 
 def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:

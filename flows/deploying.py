@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -39,13 +40,15 @@ class Deployed(NamedTuple):
     deployments: list[str]
 
 
-def deploy(root: Path) -> Deployed:
-    """Everything on the server at PREFECT_API_URL. root: the checkout, which the workers must have at the same path. Raises NotDeployed."""
+def deploy(root: Path, *, say: Callable[[str], None]) -> Deployed:
+    """Everything on the server at PREFECT_API_URL. root: the checkout, which the workers must have at the same path. say: told of each stage. Raises NotDeployed."""
+    say("work pool, limits and automations ...")
     with get_client(sync_client=True) as client:
         _make_pool(client)
         for name, limit in LIMITS.items():
             client.upsert_global_concurrency_limit_by_name(name, limit)
         automations = [_renewed(client, stated) for stated in yaml.safe_load(AUTOMATIONS.read_text(encoding="utf-8"))]
+    say("deployments of prefect.yaml, which Prefect takes some 20 s for ...")
     _apply(root)
     named = [
         stated["name"] for stated in yaml.safe_load((root / "prefect.yaml").read_text(encoding="utf-8"))["deployments"]

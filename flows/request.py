@@ -7,10 +7,10 @@ from typing import Self
 
 from flows import times
 from flows.checkout import Checkout
+from flows.inputs import readable
 from tasks.normalize.flagging import Rule
 from tasks.sources import registry
 from tasks.sources.source import Raw, Source, Window
-from twiceshy.errors import InputError
 from twiceshy.redaction import refuse_sample_key
 
 RAW_DAYS = 30
@@ -40,10 +40,8 @@ class Request:
         workflow: str | None = None,
         as_of: date,
     ) -> Self:
-        """Raises InputError for a path that is not there, and for a source, expression, window or workflow that nobody knows."""
-        at = Path(path)
-        if not at.exists():
-            raise InputError.missing(at)
+        """Raises InputError for a path that is not there or empty, and for a source, expression, window or workflow that nobody knows."""
+        at = readable(Path(path))
         start, end = times.window(window) if window else (None, None)
         made = cls(
             source=registry.named(source),

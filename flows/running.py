@@ -7,11 +7,13 @@ from typing import Any
 
 from flows import times
 from flows.console import Steps, lines
+from flows.inputs import readable
 from flows.surroundings import server, settle
 
 
 def run_refresh(asked: Mapping[str, Any], root: str = ".") -> Iterator[str]:
     """The account of a refresh."""
+    readable(Path(asked["path"]))
     settle()
     from flows.checkout import Checkout
     from flows.request import Request

@@ -70,7 +70,7 @@ def load(path: Path) -> Champion:
     try:
         content = path.read_bytes()
     except FileNotFoundError:
-        raise InputError.missing(path, what="champion file") from None
+        raise InputError(f"{path}: no champion is pinned here. Pin one: twiceshy champion pin -c {path.stem}") from None
     try:
         stated = msgspec.json.decode(content)
         found = stated.get("format") if isinstance(stated, dict) else None

@@ -8,11 +8,11 @@ TwiceshyError
 |  |- InvariantError       invariants.yaml and its CEL conditions
 |  |- CaseError            case.yaml, world.yaml
 |  |- ConfigurationError   twiceshy.toml, TWICESHY_*, flags
+|  |  `- KeyMissing        a redaction key that a rule needs is not at hand
 |  |- CandidateError       a candidate that cannot be imported or described
 |  `- Unrecordable         a value that has no canonical form
 `- InfrastructureError     our fault or the machine's, never the candidate's   exit code 4
    |- IsolationNotHeld     a canary got out, or the level cannot be had
-   |- KeyMissing           a redaction key that a rule needs is not at hand
    |- PackageMissing       an optional package that a rule needs is not installed
    `- KeyMismatch          two key ids met that may not be joined
 """
@@ -139,7 +139,7 @@ class IsolationNotHeld(InfrastructureError):
     """The isolation asked for cannot be had, or its canary got out."""
 
 
-class KeyMissing(InfrastructureError):
+class KeyMissing(ConfigurationError):
     """A rule would transform a value and the key for it is not at hand."""
 
     @classmethod
@@ -147,7 +147,7 @@ class KeyMissing(InfrastructureError):
         """Which key is missing and how one is given."""
         return cls(
             f"redaction key {key_id!r} is not available (redaction_key_missing). "
-            f"Set TWICESHY_KEY_{key_id.upper().replace('-', '_')}, or make one with `twiceshy keys new`."
+            f'Export TWICESHY_KEY_{key_id.upper().replace("-", "_")}, or make it: export "$(twiceshy keys new --id {key_id})".'
         )
 
 

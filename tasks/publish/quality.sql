@@ -1,7 +1,19 @@
 -- Grain: one (scope, metric). Inputs: pulls, traces, findings, admissions, attributions, signatures, replays, coverage, quarantine.
 -- Parameters: as_of_ns, runs (the run ids that are current), last_traces (traces of the last published generation; null before the first).
 -- Ratios are null, and left out, where there is nothing to divide by.
-with measured (scope, metric, unit, value) as (
+with cells as (
+    -- A cell over its argument buckets, with the first state that fits, as the site shows it.
+    select case
+        when sum(cases) = 0 and sum(runs) = 0 then 'not_seen'
+        when sum(cases) = 0 then 'gap'
+        when count(*) filter (where state = 'unproven') > 0 then 'unproven'
+        else 'covered'
+    end as state
+    from coverage
+    group by workflow, tool, error_code
+),
+
+measured (scope, metric, unit, value) as (
     select 'all', 'traces', 'count', count(*) from traces
     union all
     select 'all', 'traces_against_last', 'ratio', count(*) / nullif($last_traces, 0) from traces
@@ -58,9 +70,9 @@ with measured (scope, metric, unit, value) as (
     from replays
     where broken_by is not null and run_id in (select unnest($runs))
     union all
-    select 'all', 'cells_covered', 'ratio', avg((state = 'covered')::int) from coverage
+    select 'all', 'cells_covered', 'ratio', avg((state = 'covered')::int) from cells
     union all
-    select 'all', 'cells_gap', 'count', count(*) filter (state = 'gap') from coverage
+    select 'all', 'cells_gap', 'count', count(*) filter (state = 'gap') from cells
 )
 
 select scope, metric, unit, cast(value as double) as value

@@ -153,7 +153,7 @@ def test_bare_waiver_is_refused(tmp_path: Path, wrong: dict[str, Any]) -> None:
 
 
 def test_missing_file_is_input_error(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no such champion file"):
+    with pytest.raises(InputError, match="champion pin -c"):
         load(tmp_path / "refund.json")
 
 

@@ -13,7 +13,7 @@ from tasks.detect.schema import Findings
 from tasks.normalize.schema import Traces
 from tasks.publish.expectations import EXPECTED, unmet
 from tasks.publish.judged import Judging
-from tasks.publish.schema import Quality
+from tasks.publish.schema import Coverage, Quality
 from tasks.publish.step import Corpus, Measured, Terms, coverage, divergence, measure, newest, publish, quality
 from tasks.publish.universe import reachable, universe
 from tasks.pull.schema import Pulls
@@ -192,6 +192,19 @@ def test_metrics_are_measured(terms: Terms) -> None:
     assert found["breaks_killed"] == 1
     assert found["replays_in_error"] == 0
     assert "traces_against_last" not in found
+
+
+def test_cell_counts_once_over_its_buckets(terms: Terms) -> None:
+    cell = {"workflow": "refund", "tool": "issue_refund", "error_code": "ok"}
+    buckets = some_rows(
+        Coverage, {**cell, "bucket": "a", "runs": 3, "cases": 0, "state": "gap"}, {**cell, "bucket": "b", "runs": 2, "cases": 1, "state": "covered"},
+        {**cell, "tool": "get_order", "bucket": "a", "runs": 1, "cases": 0, "state": "gap"},
+    )  # fmt: skip
+    views = {**a_corpus()._asdict(), "replays": some_rows(Replays, *PROVEN), "coverage": buckets}
+    found = dict(
+        quality(views, runs=["r"], last=None, terms=terms).filter(scope="all").select("metric", "value").iter_rows()
+    )
+    assert (found["cells_covered"], found["cells_gap"]) == (0.5, 1)
 
 
 def test_bounds_stand_beside_metrics(terms: Terms) -> None:

@@ -24,7 +24,7 @@ Judge a candidate and fail the build when a known failure is back:
 
 See step by step why a case went red:
 
-  twiceshy replay refund-t-1042 --candidate examples.refund:buggy -v
+  twiceshy replay refund-3a4d36f7d30b --candidate examples.refund:buggy -v
 """
 
 

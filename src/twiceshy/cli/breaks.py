@@ -58,8 +58,9 @@ def break_(
 
     A break is killed when the case FAILED on its own invariants. Ends with 0 when every break was killed, with 1 otherwise.
 
-    Examples:
-      twiceshy break refund-t-1042 -c examples.refund:hook_fixed_and_guarded
+    For example:
+
+      twiceshy break refund-3a4d36f7d30b -c examples.refund:hook_fixed_and_guarded
 
       twiceshy break --all -c refund
     """

@@ -19,7 +19,12 @@ case_app = typer.Typer(help="Inspect and check the cases of the catalog.", no_ar
 
 @case_app.command("ls")
 def ls(cases: CasesOption = None) -> None:
-    """One line a case: id, kind, severity, layer, judging modes, signature."""
+    """One line a case: id, kind, severity, layer, judging modes, signature.
+
+    For example:
+
+      twiceshy case ls
+    """
     for loaded in _loaded(cases):
         case = loaded.case
         modes = " + ".join(judge.cut.label for judge in case.judges())
@@ -33,7 +38,12 @@ def show(
     case: Annotated[str, typer.Argument(help="Its id, signature or path.", show_default=False)],
     cases: CasesOption = None,
 ) -> None:
-    """The case as it is reviewed, then a line for each recorded crossing."""
+    """The case as it is reviewed, then a line for each recorded crossing.
+
+    For example:
+
+      twiceshy case show refund-3a4d36f7d30b
+    """
     from twiceshy import casefile
 
     loaded = one_case(case, _loaded(cases))
@@ -54,7 +64,8 @@ def convert(
 ) -> None:
     """Print the diff that seeds a world from the reads of a case; nothing is written.
 
-    Example:
+    For example:
+
       twiceshy case convert scheduling-7a928c9d50ad --to world | git apply
     """
     from twiceshy import converting, judging
@@ -72,7 +83,12 @@ def convert(
 
 @case_app.command("validate")
 def validate(cases: CasesOption = None) -> None:
-    """Check every case with the policies and invariants of its workflow; every fault is told, and any ends with 2."""
+    """Check every case with the policies and invariants of its workflow; every fault is told, and any ends with 2.
+
+    For example:
+
+      twiceshy case validate
+    """
     from twiceshy import casefile
 
     config = configured()
@@ -81,7 +97,7 @@ def validate(cases: CasesOption = None) -> None:
         raise InputError.missing(root, what="folder of cases")
     found = list(casefile.find(root))
     faults = [fault for path in found if (fault := _fault(path, config.path("policies"))) is not None]
-    for fault in faults:
+    for fault in dict.fromkeys(faults):
         typer.echo(fault, err=True)
     typer.echo(f"{len(found) - len(faults)} of {len(found)} cases are valid")
     raise typer.Exit(2 if faults else 0)

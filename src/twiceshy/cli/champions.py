@@ -15,7 +15,12 @@ champion_app = typer.Typer(
 
 @champion_app.command("show")
 def show(workflow: Annotated[str, typer.Argument(help="The workflow.", show_default=False)]) -> None:
-    """The pinned outcome of every case and mode, and the waivers beside them."""
+    """The pinned outcome of every case and mode, and the waivers beside them.
+
+    For example:
+
+      twiceshy champion show refund
+    """
     from twiceshy import champion
 
     found = champion.load(configured().path("champion") / f"{workflow}.json")
@@ -32,7 +37,8 @@ def show(workflow: Annotated[str, typer.Argument(help="The workflow.", show_defa
 def pin(candidate: CandidateOption, cases: CasesOption = None, workers: WorkersOption = None) -> None:
     """Run every case of a candidate's workflow and pin what it comes to, as the version to compare with. Waivers are kept.
 
-    Example:
+    For example:
+
       twiceshy champion pin -c refund
     """
     from twiceshy import champion

@@ -104,7 +104,8 @@ def gate(
 
     Exit codes: 0 passed, 1 a case FAILED, 2 usage or catalog error, 3 diverged, 4 infrastructure, 5 nothing judged.
 
-    Examples:
+    For example:
+
       twiceshy gate --candidate refund
 
       twiceshy gate -c examples.refund:buggy --select tool:issue_refund --junit report.xml

@@ -60,10 +60,11 @@ def replay(
 
     Exit codes: 0 passed, 1 FAILED, 3 diverged, 4 infrastructure.
 
-    Examples:
-      twiceshy replay refund-t-1042 -c examples.refund:buggy -v
+    For example:
 
-      twiceshy replay refund-t-1042 -c examples.refund:guarded --after 3 -v
+      twiceshy replay refund-3a4d36f7d30b -c examples.refund:buggy -v
+
+      twiceshy replay refund-3a4d36f7d30b -c examples.refund:guarded --after 3 -v
     """
     from twiceshy.judging import Terms, graders, judge_case
     from twiceshy.reporting import transcripttext

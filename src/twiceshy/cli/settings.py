@@ -24,9 +24,11 @@ def new(
 ) -> None:
     """Make a redaction key. It is printed once and written nowhere: keep it as a secret, and name its id as `key_id` in redaction.yaml.
 
-    Examples:
-      twiceshy keys new >> .env
-      twiceshy keys new --id airline >> .env
+    For example:
+
+      export "$(twiceshy keys new)"
+
+      export "$(twiceshy keys new --id airline)"
     """
     from twiceshy.redaction import new_key
 
@@ -37,7 +39,12 @@ def new(
 
 @config_app.command("show")
 def show() -> None:
-    """Every setting that is in force, with where it came from."""
+    """Every setting that is in force, with where it came from.
+
+    For example:
+
+      twiceshy config show
+    """
     import msgspec
 
     config = configured()
@@ -48,7 +55,8 @@ def show() -> None:
 def schema(name: Annotated[str, typer.Argument(help="gate-result, case or envelope.", show_default=False)]) -> None:
     """Print the JSON Schema of a file that twiceshy writes.
 
-    Example:
+    For example:
+
       twiceshy schema gate-result > gate-result.schema.json
     """
     import msgspec
