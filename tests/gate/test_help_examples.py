@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import typer
 
-from agents import ROOT
+from sample_cases import ROOT
 from twiceshy.cli.app import mounted
 
 
