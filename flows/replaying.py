@@ -53,6 +53,7 @@ def _request(place: Checkout, turn: Turn, trials: int, champion: Champion | None
     stamps = {case.envelope.redaction.key_id for case in loaded if case.envelope.redaction}
     return ShardRequest(
         factory=spec.factory,
+        command=spec.command,
         python=spec.python,
         path=[str(Path(part).resolve()) for part in spec.path],
         allow_env=list(spec.allow_env),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import tomllib
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
@@ -39,9 +39,15 @@ class Paths(Record, frozen=True, kw_only=True):
 
 
 class CandidateSettings(Record, frozen=True, kw_only=True):
-    """A candidate by name: how its process is started and what it may see."""
+    """A candidate by name: how its process is started and what it may see. Either a factory, or a command with its workflow and where its tools go."""
 
-    factory: str
+    factory: str | None = None
+    command: list[str] = []
+    workflow: str | None = None
+    tools: list[Literal["mcp", "http"]] = []
+    versions: dict[str, str] = {}
+    models: dict[str, str] = {}
+    """Of a command: the name that its requests bear -> the recorded model it means."""
     python: str | None = None
     path: tuple[str, ...] = (".",)
     allow_env: list[str] = []

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from twiceshy.commands import Command
 from twiceshy.envelope import Clock, Record, Versions
 from twiceshy.outcome import Mode
 from twiceshy.policy import ToolsPolicy
@@ -18,13 +19,14 @@ from twiceshy.writes import DeclaredGrant, DeclaredWrite
 # Far under the default send buffer of a SOCK_SEQPACKET pair (208 kB), in which one packet must fit.
 _PACKET = 60_000
 
-START, READY, REFUSED, TRIAL, LINE, APPLIED, OVER = b"S", b"R", b"X", b"T", b"L", b"B", b"O"
+START, READY, REFUSED, TRIAL, LINE, APPLIED, SAID, OVER = b"S", b"R", b"X", b"T", b"L", b"B", b"W", b"O"
 
 
 class Start(Record, frozen=True, kw_only=True):
-    """Parent: who the candidate is. Without targets the session is weak, and says so. clock, seed: what its import sees, for one trial's own process."""
+    """Parent: who the candidate is, a factory or a command. Without targets the session is weak, and says so. clock, seed: what its import sees, for one trial's own process."""
 
     candidate: str
+    command: Command | None = None
     path: list[str]
     readable: list[str] = []
     targets: Targets | None = None

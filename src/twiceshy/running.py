@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Self
 
 import msgspec
 
-from twiceshy import exchange
+from twiceshy import commands, exchange
 from twiceshy.breaking import copies
 from twiceshy.errors import CandidateError, InfrastructureError, IsolationNotHeld
 from twiceshy.exchange import Channel, Over, Ready, Refused, Start, Trial
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from twiceshy.breaking import Break
     from twiceshy.casefile import Judge, LoadedCase
+    from twiceshy.commands import Command
     from twiceshy.exchange import Message
     from twiceshy.policy import ToolsPolicy
     from twiceshy.redaction import Policy as RedactionPolicy
@@ -44,12 +45,14 @@ _GRACE_S = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CandidateSpec:
-    """How a candidate is started: `module:factory`, what stands on its sys.path, its interpreter, and names of variables it may see."""
+    """How a candidate is started: `module:factory` or a command, what it may read (and has on its sys.path), its interpreter, and names of variables it may see."""
 
     factory: str
     path: Sequence[Path] = (Path(),)
     python: str = sys.executable
     allow_env: Sequence[str] = ()
+    command: Command | None = None
+    """In place of the factory, which then is only its name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +106,8 @@ class Session:
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: Channel | None = None
         self.ready: Ready
+        self.said = ""
+        """The end of what the last command said on standard error: for a person, never for a verdict."""
 
     def __enter__(self) -> Self:
         """Start the process and wait until it is sealed, proved and has imported the candidate."""
@@ -125,6 +130,7 @@ class Session:
         lines: list[bytes] = []
         room = task.limits.output_bytes
         applied: set[str] = set()
+        self.said = ""
         try:
             channel.tell(exchange.TRIAL, _trial(task))
         except BrokenPipeError:
@@ -139,18 +145,26 @@ class Session:
                 room -= len(message.body)
                 if room < 0:
                     return self._flooded(lines, frozenset(applied))
-            elif message.mark == exchange.APPLIED:
-                applied.add(message.body.decode())
             elif message.mark == exchange.OVER:
                 over = msgspec.json.decode(message.body, type=Over)
                 return Played(transcript=_told(lines, over, task.limits), applied=frozenset(applied), cpu_s=over.cpu_s)
+            else:
+                self._note(message, applied)
+
+    def _note(self, message: Message, applied: set[str]) -> None:
+        if message.mark == exchange.APPLIED:
+            applied.add(message.body.decode())
+        elif message.mark == exchange.SAID:
+            self.said = message.body.decode(errors="replace")
 
     @contextmanager
     def broken(self, found: Break, case: Path) -> Iterator[Session]:
         """A session of the same candidate with its code broken, for the `with` block. case: the folder of the case. Raises NotApplicable, and what Session raises."""
         spec = self._spec
         with copies.changed(found, path=spec.path, env=self._env, case=case) as now:
-            broken = replace(spec, path=now.path, allow_env=[*spec.allow_env, *now.env])
+            moved = dict(zip(map(Path.resolve, spec.path), now.path, strict=True))
+            command = spec.command and commands.moved(spec.command, moved)
+            broken = replace(spec, path=now.path, allow_env=[*spec.allow_env, *now.env], command=command)
             env = {**self._env, **now.env}
             with Session(broken, env=env, folder=self._folder, cases=self._cases, weak=self._weak) as session:
                 yield session
@@ -205,6 +219,7 @@ class Session:
     def _hello(self, targets: Targets | None, task: Task | None) -> Start:
         return Start(
             candidate=self._spec.factory,
+            command=self._spec.command,
             path=[str(Path(part).resolve()) for part in self._spec.path],
             readable=[str(Path(case).resolve()) for case in self._cases],
             targets=targets,
@@ -296,6 +311,9 @@ def _crash(over: Over, limits: Limits) -> Crash:
     """How a trial ended that left no end marker."""
     if cpu_spent(over.status, over.cpu_s, limits):
         return "cpu"
-    if os.WIFSIGNALED(over.status) and os.WTERMSIG(over.status) == signal.SIGALRM:
+    ended_by = os.WTERMSIG(over.status) if os.WIFSIGNALED(over.status) else None
+    if ended_by == signal.SIGALRM:
         return "wall"
+    if ended_by == signal.SIGXFSZ:  # a command's output is a file in memory
+        return "output"
     return "crashed"

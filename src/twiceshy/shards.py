@@ -17,6 +17,7 @@ from twiceshy import breakage, judging
 from twiceshy.breakage import BreakRun, BreakState
 from twiceshy.casefile import Judge, load
 from twiceshy.champion import Champion
+from twiceshy.commands import Command
 from twiceshy.encoding import record_line, record_of
 from twiceshy.envelope import Record, Versions
 from twiceshy.errors import TwiceshyError
@@ -51,6 +52,7 @@ class ShardRequest(Record, frozen=True, kw_only=True):
     """
 
     factory: str
+    command: Command | None = None
     python: str
     path: list[str]
     allow_env: list[str] = []
@@ -156,6 +158,7 @@ def _run(request: ShardRequest, write: Callable[[Line], None]) -> None:
         python=request.python,
         path=[Path(part) for part in request.path],
         allow_env=request.allow_env,
+        command=request.command,
     )
     terms = Terms(judges=request.judges, trials=request.trials, limits=request.limits)
     keyring = Keyring({key_id: bytes.fromhex(key) for key_id, key in request.keys.items()})

@@ -10,24 +10,25 @@ import signal
 import socket
 import sys
 import threading
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import msgspec
 
-from twiceshy import breaking, candidates, casefile, exchange, frozen
+from twiceshy import breaking, candidates, casefile, commands, exchange, frozen
 from twiceshy.boundary import running
 from twiceshy.breaking import BreakingBoundary
 from twiceshy.cutpoint import CutPoint
 from twiceshy.envelope import Disposition
-from twiceshy.errors import CandidateError, TwiceshyError, Unrecordable
+from twiceshy.errors import CandidateError, IsolationNotHeld, TwiceshyError, Unrecordable
 from twiceshy.exchange import Channel, Over, Ready, Refused, Start, Trial
 from twiceshy.journal import Journal
 from twiceshy.outcome import Mode
 from twiceshy.recording import error_record, run
 from twiceshy.redaction import Keyring, Redactor
 from twiceshy.replaying import Replay, Terms
-from twiceshy.sealing import WEAK, CanaryReport, Seal, canary, impose, seal
+from twiceshy.sealing import WEAK, CanaryReport, Isolation, Seal, canary, impose, seal
 from twiceshy.worlds import loading
 from twiceshy.worlds.authority import for_run
 from twiceshy.worlds.proving import prove
@@ -35,10 +36,13 @@ from twiceshy.worlds.proving import prove
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from twiceshy.candidates import Candidate, Factory
-    from twiceshy.envelope import Clock, Envelope
+    from twiceshy.candidates import Factory
+    from twiceshy.commands import Command
+    from twiceshy.envelope import Clock, Envelope, Versions
     from twiceshy.transcript import Diverged
     from twiceshy.worlds.authority import Authority
+
+    Play = Callable[[Channel, "Recorded", Trial], NoReturn]
 
 _NO_CLOCK_NS = 1_700_000_000_000_000_000
 """The instant that an import sees, and a run without a recorded clock: 2023-11-14T22:13:20Z, so that no real time leaks in."""
@@ -66,18 +70,17 @@ def main(descriptor: int) -> int:
     start = msgspec.json.decode(message.body, type=Start)
     try:
         held, report = _sealed(start, descriptor)
-        factory, said = _imported(start)
-        described = candidates.described(factory, said)
+        prepared = _commanded(start.command, held) if start.command else _imported(start)
     except TwiceshyError as refused:
         fault = "candidate" if isinstance(refused, CandidateError) else "isolation"
         channel.tell(exchange.REFUSED, Refused(fault=fault, message=str(refused)))
         return 0
     ready = Ready(
-        workflow=said.workflow,
-        warm=said.warm,
-        versions=described.versions,
-        boundaries=sorted(described.boundaries),
-        isolation=held.isolation,
+        workflow=prepared.workflow,
+        warm=prepared.warm,
+        versions=prepared.versions,
+        boundaries=sorted(prepared.boundaries),
+        isolation=prepared.isolation or held.isolation,
         canary=report.attempts if report else (),
         memory_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
     )
@@ -85,7 +88,7 @@ def main(descriptor: int) -> int:
     os.dup2(
         1, 2
     )  # from here on only the journal counts; what trials print would fill one file until it is full for the next
-    _serve(channel, factory, described.boundaries, held)
+    _serve(channel, prepared.play, held)
     return 0
 
 
@@ -97,17 +100,47 @@ def _sealed(start: Start, descriptor: int) -> tuple[Seal, CanaryReport | None]:
     return held, canary(start.targets)
 
 
-def _imported(start: Start) -> tuple[Factory, Candidate]:
+class _Prepared(NamedTuple):
+    """Who the candidate is, and how it plays one trial in a process of its own, which ends with it. isolation: where it is less than the seal's."""
+
+    workflow: str
+    versions: Versions
+    play: Play
+    warm: bool = True
+    boundaries: frozenset[str] = frozenset()
+    isolation: Isolation | None = None
+
+
+def _imported(start: Start) -> _Prepared:
     frozen.install(_clock(start.clock), frozen.Draws(start.seed.encode(), "import"))
     sys.path[:0] = start.path
-    return candidates.load(start.candidate)
+    factory, said = candidates.load(start.candidate)
+    described = candidates.described(factory, said)
+    play = partial(_play, factory, described.boundaries)
+    return _Prepared(said.workflow, described.versions, play, said.warm, described.boundaries)
+
+
+def _commanded(command: Command, held: Seal) -> _Prepared:
+    """A command is started by each trial; only its gateway is imported here. Its clock is sealed where libfaketime is, and reaches it."""
+    import twiceshy.gateway.replayed  # noqa: F401 - before the first fork, so that no trial pays for it
+
+    if not held.protections.network:
+        raise IsolationNotHeld(
+            f"candidate {command.name!r} is a command, which needs a network namespace of its own: there is no weak isolation for it."
+        )
+    program = Path(commands.executable(command, os.environ.get("PATH")))  # noqa: TID251 - scrubbed by the parent; the command gets it on
+    library = commands.faketime_library()
+    sealed = library is not None and not commands.keeps_its_clock(program)
+    play = partial(_play_command, command, library if sealed else None)
+    isolation = None if sealed else Isolation.CLOCK_UNSEALED
+    return _Prepared(command.workflow, commands.versions_of(command), play, isolation=isolation)
 
 
 def _clock(pinned: Clock | None) -> frozen.FrozenClock:
     return frozen.FrozenClock(pinned.instant_ns, pinned.tz) if pinned else frozen.FrozenClock(_NO_CLOCK_NS, "UTC")
 
 
-def _serve(channel: Channel, factory: Factory, boundaries: frozenset[str], sealed: Seal) -> None:
+def _serve(channel: Channel, play: Play, sealed: Seal) -> None:
     held: dict[tuple[str, Mode], Recorded] = {}
     while (message := channel.receive()) is not None:
         trial = msgspec.json.decode(message.body, type=Trial)
@@ -120,7 +153,7 @@ def _serve(channel: Channel, factory: Factory, boundaries: frozenset[str], seale
             continue
         pid = os.fork()
         if pid == 0:
-            _play(channel, factory, boundaries, held[case], trial)
+            play(channel, held[case], trial)
         _outlived(channel, pid)
         _, status, usage = os.wait4(pid, 0)
         sealed.sweep()
@@ -148,7 +181,7 @@ def _recorded(trial: Trial) -> Recorded:
     return Recorded(envelope, for_run(world, trial.policy, first=trial.mode is Mode.WORLD))
 
 
-def _play(channel: Channel, factory: Factory, boundaries: frozenset[str], recorded: Recorded, trial: Trial) -> NoReturn:
+def _play(factory: Factory, boundaries: frozenset[str], channel: Channel, recorded: Recorded, trial: Trial) -> NoReturn:
     """One trial, in its own process; ends it at the first divergence, whatever thread or handler it is in."""
     try:
         impose(trial.limits)
@@ -160,13 +193,7 @@ def _play(channel: Channel, factory: Factory, boundaries: frozenset[str], record
         terms = _terms(trial, recorded)
         replay = Replay(envelope, terms, journal, clock=clock, on_end=_end)
         sys.addaudithook(_dialling(replay))
-        boundary = BreakingBoundary(
-            replay,
-            [breaking.parse(text) for text in trial.breaks],
-            record=envelope,
-            terms=terms,
-            on_applied=lambda found: channel.send(exchange.APPLIED, found.text.encode()),
-        )
+        boundary = _boundary(replay, terms, channel, envelope, trial)
         agent = factory(boundary)
         candidates.same(boundaries, boundary)
         boundary.complete()
@@ -177,6 +204,43 @@ def _play(channel: Channel, factory: Factory, boundaries: frozenset[str], record
     except BaseException:  # noqa: BLE001 - whatever it is, this process is over; without an end marker it counts as a crash
         os._exit(1)
     os._exit(0)
+
+
+def _play_command(
+    command: Command, library: Path | None, channel: Channel, recorded: Recorded, trial: Trial
+) -> NoReturn:
+    """One trial of a command. This process is its gateway and runs nothing of the candidate, so whatever goes wrong in it is ours."""
+    from twiceshy.gateway.replayed import Hosting, play
+
+    try:
+        signal.setitimer(signal.ITIMER_REAL, trial.limits.wall_s)
+        envelope = recorded.envelope
+        clock = _clock(envelope.pins.clock)
+        journal = Journal(_line(channel))
+        terms = _terms(trial, recorded)
+        boundary = _boundary(Replay(envelope, terms, journal, clock=clock), terms, channel, envelope, trial)
+        play(
+            Hosting(
+                command=command, envelope=envelope, policy=trial.policy, boundary=boundary, journal=journal, clock=clock, library=library,
+                limits=trial.limits, seed=f"{trial.seed}/{trial.number}", said=partial(channel.send, exchange.SAID), env=dict(os.environ),  # noqa: TID251 - as above
+            )
+        )  # fmt: skip
+    except TwiceshyError as fault:
+        problem = str(fault)
+    except BaseException as broken:  # noqa: BLE001 - as above
+        problem = f"the gateway of a command failed: {type(broken).__name__}"
+    channel.send(exchange.LINE, b"F\t" + msgspec.json.encode(problem))
+    os._exit(0)
+
+
+def _boundary(replay: Replay, terms: Terms, channel: Channel, envelope: Envelope, trial: Trial) -> BreakingBoundary:
+    return BreakingBoundary(
+        replay,
+        [breaking.parse(text) for text in trial.breaks],
+        record=envelope,
+        terms=terms,
+        on_applied=lambda found: channel.send(exchange.APPLIED, found.text.encode()),
+    )
 
 
 def _dialling(replay: Replay) -> Callable[[str, object], None]:

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from twiceshy.casefile import Judge, LoadedCase
-    from twiceshy.configuration import Configuration
+    from twiceshy.commands import Command
+    from twiceshy.configuration import CandidateSettings, Configuration
     from twiceshy.redaction import Keyring
     from twiceshy.running import CandidateSpec
 
@@ -89,9 +90,32 @@ def candidate_spec(text: str, config: Configuration) -> CandidateSpec:
             f"candidate {text!r} is not in twiceshy.toml; write package.module:factory, or a name. {nearest(text, named)}"
         )
     held = named[text]
+    path = [config.root / part for part in held.path]
+    if held.command:
+        return CandidateSpec(factory=text, path=path, allow_env=held.allow_env, command=_command(text, held, config))
+    if held.factory is None:
+        raise ConfigurationError(f"candidate {text!r} in twiceshy.toml has neither a factory nor a command.")
     python = sys.executable if held.python is None else str(config.root / held.python)
-    return CandidateSpec(
-        factory=held.factory, path=[config.root / part for part in held.path], python=python, allow_env=held.allow_env
+    return CandidateSpec(factory=held.factory, path=path, python=python, allow_env=held.allow_env)
+
+
+def _command(name: str, held: CandidateSettings, config: Configuration) -> Command:
+    """The command of a candidate. Raises ConfigurationError where it is half a factory or names no workflow, UncontrolledTools where its tools are not said to go through the gateway."""
+    from twiceshy.commands import Command, UncontrolledTools
+
+    if held.factory is not None or held.python is not None:
+        raise ConfigurationError(f"candidate {name!r} in twiceshy.toml: a command takes no factory and no python.")
+    if held.workflow is None:
+        raise ConfigurationError(f"candidate {name!r} in twiceshy.toml: a command needs its workflow.")
+    if not held.tools:
+        raise UncontrolledTools.of(name)
+    return Command(
+        argv=held.command,
+        folder=str(config.root),
+        workflow=held.workflow,
+        tools=held.tools,
+        versions=held.versions,
+        models=held.models,
     )
 
 

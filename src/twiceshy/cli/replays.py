@@ -68,17 +68,25 @@ def replay(
     """
     from twiceshy.judging import Terms, graders, judge_case
     from twiceshy.reporting import transcripttext
+    from twiceshy.reporting.escaping import plain
     from twiceshy.results import Candidacy
+    from twiceshy.sealing import Isolation
 
     with opened(case, candidate, cases, weak=allow_weak_isolation) as (session, loaded, rules):
         terms = Terms(judges=judges(mode, live, after, freeze), trials=1)
         for judge in terms.judges:
             judge.cut.refuse_unknown(session.ready.boundaries)
         judged = judge_case(session, graders([loaded], rules, terms)[0], rules, terms, Candidacy())
+        complaint, isolation = session.said, session.ready.isolation
     for run in judged.modes:
         typer.echo(f"{loaded.case.id} [{run.cut.label}]")
         options = transcripttext.Options(whole=verbose, payloads=show_payloads)
         typer.echo(transcripttext.render(loaded.envelope, run.deciding.transcript, run.verdict, options), nl=False)
+    if verbose and show_payloads and complaint:
+        typer.echo("the command said on standard error:")
+        typer.echo("".join(f"  {plain(line)}\n" for line in complaint.splitlines()[-20:]), nl=False)
+    if isolation is not Isolation.HERMETIC:
+        typer.echo(f"isolation: {isolation}: {isolation.meaning}", err=True)
     raise typer.Exit(CODES[judged.result.outcome])
 
 

@@ -12,6 +12,7 @@ class Isolation(StrEnum):
     """The level that held, as every manifest records it."""
 
     HERMETIC = "hermetic"
+    CLOCK_UNSEALED = "clock-unsealed"
     WEAK = "weak"
 
     @property
@@ -22,6 +23,7 @@ class Isolation(StrEnum):
 
 _MEANING = {
     Isolation.HERMETIC: "own namespaces, nothing of the host writable or reachable, proved by the canary",
+    Isolation.CLOCK_UNSEALED: "sealed like hermetic, but a command reads the machine's clock (libfaketime is not installed or does not reach it); no gate accepts this run",
     Isolation.WEAK: "asked for with --allow-weak-isolation; no gate accepts this run",
 }
 

@@ -1,0 +1,129 @@
+"""Candidates that are a command in any language: what is said of them, and whether their clock can be sealed."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from msgspec import structs
+
+from twiceshy.envelope import LayerVersion, Record, Versions
+from twiceshy.errors import CandidateError
+from twiceshy.identity import digest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+Face = Literal["mcp", "http"]
+
+
+class Command(Record, frozen=True, kw_only=True):
+    """A candidate that is started anew for each trial: its arguments, where it stands, and what it says of itself.
+
+    tools: where its tools go, the MCP server or POST /tools. versions: layer name -> version. models: the name a request bears -> the boundary it means.
+    """
+
+    argv: list[str]
+    folder: str
+    workflow: str
+    tools: list[Face]
+    versions: dict[str, str] = {}
+    models: dict[str, str] = {}
+
+    @property
+    def name(self) -> str:
+        """As messages name it."""
+        return " ".join(self.argv)
+
+
+class UncontrolledTools(CandidateError):
+    """A command that does not say that its tools go through the gateway."""
+
+    @classmethod
+    def of(cls, name: str) -> UncontrolledTools:
+        """The candidate, and what to write."""
+        return cls(
+            f"candidate {name!r} does not say where its tools go, so nothing shows that they are frozen: a base URL alone is not hermetic. "
+            'Send them through the MCP server (TWICESHY_MCP_URL) or POST /tools/NAME (TWICESHY_TOOLS_URL), and write tools = ["mcp"] or ["http"].'
+        )
+
+
+def versions_of(command: Command) -> Versions:
+    """The versions of its layers, as it states them; of the rest nothing is known, which compares as changed."""
+    named = {
+        name: LayerVersion(name=name, version=version, digest=digest(version))
+        for name, version in command.versions.items()
+    }
+    layers = {
+        name: named.get(name, LayerVersion()) for name in ("model", "prompt", "routing", "memory", "skills", "harness")
+    }
+    tools = {name.removeprefix("tool:"): layer for name, layer in named.items() if name.startswith("tool:")}
+    return Versions(**layers, tools=tools)
+
+
+def moved(command: Command, places: Mapping[Path, Path]) -> Command:
+    """The command where its folder stands now: a break of its code is made in a copy. places: each folder of the candidate -> its copy."""
+    now = places.get(Path(command.folder).resolve())
+    if now is None:
+        raise CandidateError(
+            f"candidate {command.name!r}: its code stands in {command.folder}, which is not in its path, so no break can be made in a copy."
+        )
+    return structs.replace(command, folder=str(now))
+
+
+def executable(command: Command, path: str | None) -> str:
+    """The program that it starts. Raises CandidateError where there is none."""
+    first = command.argv[0]
+    found = str(Path(command.folder) / first) if "/" in first else shutil.which(first, path=path)
+    if found is None or not Path(found).is_file():
+        raise CandidateError(
+            f"candidate {command.name!r}: there is no program {first!r} on the PATH or in {command.folder}."
+        )
+    return found
+
+
+_PLACES = ("/usr/lib/*/faketime", "/usr/lib/faketime", "/usr/local/lib/faketime", "/usr/lib64/faketime")
+
+
+def faketime_library() -> Path | None:
+    """The libfaketime of this machine, which takes the clock from programs that are linked with the C library; None where it is not installed."""
+    for place in _PLACES:
+        for folder in sorted(Path("/").glob(place.lstrip("/"))):
+            library = folder / "libfaketimeMT.so.1"
+            if library.is_file():
+                return library
+    return None
+
+
+_ELF, _SHEBANG = b"\x7fELF", b"#!"
+_HEAD_BYTES = 8192
+_GO_NOTE = b"Go\x00\x00"
+
+
+def keeps_its_clock(program: Path) -> bool:
+    """Whether a program asks the kernel for the time past any library: Go does, and what is linked statically."""
+    with program.open("rb") as file:
+        head = file.read(_HEAD_BYTES)
+    if head.startswith(_SHEBANG):
+        words = head.split(b"\n", 1)[0][2:].split()
+        named = [word for word in words if b"=" not in word and not word.startswith(b"-")]
+        last = named[-1].decode(errors="replace") if named else ""
+        first = named[0].decode(errors="replace") if named else ""
+        found = shutil.which(last) if first.endswith("/env") else first
+        return found is None or not Path(found).is_file() or keeps_its_clock(Path(found))
+    return not head.startswith(_ELF) or _GO_NOTE in head or b"ld-linux" not in head
+
+
+def unfaked(library: Path, pids: Iterable[int]) -> list[str]:
+    """The programs among these processes that run without the library, and so by the machine's clock."""
+    found = []
+    for pid in pids:
+        try:
+            maps = Path(f"/proc/{pid}/maps").read_bytes()
+            program = Path(f"/proc/{pid}/exe").resolve()
+        except OSError:
+            continue  # it ended meanwhile
+        if maps and (library.name.encode() not in maps or keeps_its_clock(program)):
+            found.append(program.name)
+    return found

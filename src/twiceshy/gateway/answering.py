@@ -1,0 +1,124 @@
+"""The one boundary behind all faces: a request of any wire becomes a passage, and its answer goes back; the first divergence closes it for good."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from threading import Lock
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+
+from twiceshy.identity import digest
+from twiceshy.outcome import Divergence
+from twiceshy.replaying import RunDiverged, RunFaulted
+from twiceshy.transcript import Diverged
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from datetime import datetime
+
+    from twiceshy.boundary import Boundary
+    from twiceshy.gateway.catalog import Catalog
+    from twiceshy.journal import Journal
+
+
+class Refusal(NamedTuple):
+    """A call that the agent's own guard refused, as the agent reports it."""
+
+    guard: str
+    reason: str
+
+
+# What the agent reported of the call that this thread answers.
+_REPORTED: ContextVar[Refusal | None] = ContextVar("twiceshy_reported", default=None)
+
+
+class Gateway:
+    """Answers passages over one boundary. `ended` is set at the first divergence or fault: from then on nothing is answered.
+
+    Its methods raise RunDiverged and RunFaulted where the run ends, Blocked for a refusal that was reported, and whatever error was recorded.
+    """
+
+    def __init__(self, boundary: Boundary, catalog: Catalog, journal: Journal) -> None:
+        self.catalog = catalog
+        self.ended: Diverged | str | None = None
+        self._boundary = boundary
+        self._journal = journal
+        self._guard = Lock()  # one thread a connection: guards the tables of what was declared, and the count
+        self._tools = {tool.name: boundary.tool(tool.name) for tool in catalog.tools}
+        self._models: dict[str, Callable[[Any], Any]] = {}
+        self._guards: set[tuple[str, str]] = set()
+        self._passages = 0
+
+    def model(self, wire_name: object, request: Mapping[str, Any]) -> Any:
+        """The frozen model's output."""
+        name = self.catalog.model(wire_name)
+        self._count()
+        with self._guard:
+            if name not in self._models:
+                self._models[name] = self._boundary.model(name, self._live)
+        return self._passed(self._models[name], request)
+
+    def embedding(self, wire_name: object, request: Mapping[str, Any]) -> Any:
+        """The embeddings of just this input. Those of another text would find other documents, so unlike an output none is served in order."""
+        if digest(request) not in self.catalog.embedded:
+            self.refuse(
+                Divergence.ARGS_MISMATCH, f"model:{self.catalog.model(wire_name)}", "this input was never embedded"
+            )
+        return self.model(wire_name, request)
+
+    def tool(self, name: str, arguments: Mapping[str, Any], reported: Refusal | None = None) -> Any:
+        """What the tool shows. reported: the agent's own guard refused the call, which is then recorded as blocked."""
+        self._count()
+        with self._guard:
+            if name not in self._tools:
+                self._tools[name] = self._boundary.tool(name)
+            if reported is not None and (reported.guard, name) not in self._guards:
+                self._guards.add((reported.guard, name))
+                self._boundary.guard(reported.guard, self._reported_by(reported.guard), before=name)
+        token = _REPORTED.set(reported)
+        try:
+            return self._passed(self._tools[name], **arguments)
+        finally:
+            _REPORTED.reset(token)
+
+    def now(self) -> datetime:
+        """The pinned, advancing time."""
+        return self._passed(self._boundary.now)  # type: ignore[no-any-return]
+
+    def refuse(self, kind: Divergence, boundary: str, detail: str) -> NoReturn:
+        """End the run at a request that no record could answer."""
+        divergence = Diverged(kind=kind, place=f"#{self._passages + 1}", boundary=boundary, detail=detail)
+        self._journal.diverged(divergence)
+        self.ended = divergence
+        raise RunDiverged(divergence)
+
+    def fault(self, problem: str) -> NoReturn:
+        """End the run by our own failure. problem: names and types only."""
+        self._journal.fault(problem)
+        self.ended = problem
+        raise RunFaulted
+
+    def _count(self) -> None:
+        with self._guard:
+            self._passages += 1
+
+    def _passed(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        try:
+            return call(*args, **kwargs)
+        except RunDiverged as over:
+            self.ended = over.divergence
+            raise
+        except RunFaulted:
+            self.ended = "the run could not go on"
+            raise
+
+    def _live(self, _: object) -> NoReturn:
+        """A model named live: there is none in here to call."""
+        self.refuse(Divergence.LIVE_UNCONTROLLED, "model", "a command candidate has no live model of its own")
+
+    @staticmethod
+    def _reported_by(guard: str) -> Callable[[object], str | None]:
+        def reported(_: object) -> str | None:
+            told = _REPORTED.get()
+            return told.reason if told is not None and told.guard == guard else None
+
+        return reported
