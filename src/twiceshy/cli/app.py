@@ -15,6 +15,7 @@ from twiceshy.cli.champions import champion_app
 from twiceshy.cli.gating import gate
 from twiceshy.cli.replays import replay
 from twiceshy.cli.settings import config_app, keys_app, schema
+from twiceshy.cli.tools import tools_app
 from twiceshy.errors import ConfigurationError
 
 _EXAMPLES = """
@@ -43,6 +44,7 @@ def mounted() -> typer.Typer:
     app.command("break")(break_)
     app.add_typer(case_app, name="case")
     app.add_typer(champion_app, name="champion")
+    app.add_typer(tools_app, name="tools")
     app.add_typer(keys_app, name="keys")
     app.add_typer(config_app, name="config")
     app.command("schema")(schema)
