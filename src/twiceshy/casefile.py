@@ -13,7 +13,7 @@ import shutil
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -106,6 +106,13 @@ class Expect(Record, frozen=True, kw_only=True, omit_defaults=True):
         return RowTerms(goal=self.goal, may_change=self.may_change, nothing_else=alone)
 
 
+class Floor(Record, frozen=True, kw_only=True, omit_defaults=True):
+    """What a case demands where a live model makes trials differ: pass^k of at least `rate`, a ratio 0-1."""
+
+    k: Annotated[int, msgspec.Meta(ge=1)] = 1
+    rate: Ratio = 1.0
+
+
 class Review(Record, frozen=True, kw_only=True, omit_defaults=True):
     """The decision of a person, or that none was taken yet."""
 
@@ -152,6 +159,8 @@ class Case(Record, frozen=True, kw_only=True):
     """What must turn it red: `guard.off:refund-approval`, or {patch: file.diff}; all operators are in `twiceshy.breaking`."""
     dimensions: dict[DimensionName, Ratio] | UnsetType = UNSET
     """The least share of a dimension, before that of the workflow."""
+    floor: Floor | UnsetType = UNSET
+    """In judging modes with a live model; without one every trial must pass."""
     envelope_digest: str = ""
     review: Review = Review()
 

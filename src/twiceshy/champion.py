@@ -1,4 +1,7 @@
-"""The champion's pinned results and the waivers beside them (`data/champion/<workflow>.json`), and what a candidate's result is to them."""
+"""The champion's pinned results (`data/champion/<workflow>.json`, made by `champion pin`), the waivers beside them, and what a candidate's result is to them.
+
+Waivers are people's: they stand in `data/champion/<workflow>.waivers.yaml`, reviewed like code, and no command writes them.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from twiceshy.documents import Document
 from twiceshy.envelope import Record, Versions
 from twiceshy.errors import ConfigurationError, FormatError, InputError
 from twiceshy.identity import digest
@@ -21,7 +25,7 @@ if TYPE_CHECKING:
 
     from twiceshy.invariants import Invariants
     from twiceshy.policy import ToolsPolicy
-    from twiceshy.verdict import Change, Result, Verdict
+    from twiceshy.verdict import Change, ModeResult, Result, Verdict
 
 FORMAT = "twiceshy/champion/1"
 
@@ -35,6 +39,8 @@ class Pin(Record, frozen=True, kw_only=True):
     mode: str
     outcome: Outcome
     violated: list[str] = []
+    trials: int = 0
+    passed: int = 0
     calls: list[CallRef] = []
     """Of a mode that PASSED, the calls that were made: what a candidate's tools and arguments are measured by."""
 
@@ -65,8 +71,26 @@ class Champion(Record, frozen=True, kw_only=True):
         return {pin.mode: pin.calls for pin in held if pin.outcome is Outcome.PASSED and pin.calls}
 
 
+class WaiversFile(Record, frozen=True, kw_only=True):
+    """The waivers of one workflow, as people write them."""
+
+    workflow: str
+    waivers: list[Waiver] = []
+
+
+class Difference(Record, frozen=True, kw_only=True):
+    """Where two versions came to something else. Grain: (case, mode). None: that version was not judged on it."""
+
+    case: str
+    mode: str
+    before: Outcome | None
+    after: Outcome | None
+    violated_before: list[str] = []
+    violated_after: list[str] = []
+
+
 def load(path: Path) -> Champion:
-    """The champion in a file. Raises InputError for a missing file, FormatError for an unknown format or a wrong shape, ConfigurationError for a waiver that says too little."""
+    """The champion in a file, with the waivers beside it. Raises InputError for a missing file, FormatError for an unknown format or a wrong shape, ConfigurationError for a waiver that says too little."""
     try:
         content = path.read_bytes()
     except FileNotFoundError:
@@ -81,15 +105,42 @@ def load(path: Path) -> Champion:
         champion = msgspec.json.decode(content, type=Champion)
     except msgspec.DecodeError as broken:
         raise FormatError.at(path, f"{broken}.") from None
-    _refuse_bare_waivers(champion, path)
-    return champion
+    if champion.waivers:
+        raise ConfigurationError.at(
+            path,
+            "waivers stand in a file of their own, reviewed by people.",
+            hint=f"Move them to {waivers_path(path).name}.",
+        )
+    return msgspec.structs.replace(champion, waivers=load_waivers(waivers_path(path), champion.workflow))
+
+
+def waivers_path(path: Path) -> Path:
+    """Where the waivers stand that belong to a champion's file."""
+    return path.with_suffix(".waivers.yaml")
+
+
+def load_waivers(path: Path, workflow: str) -> list[Waiver]:
+    """The waivers in a file; none where there is no file. Raises ConfigurationError with file and line for one that says too little."""
+    if not path.exists():
+        return []
+    document = Document(path)
+    file = document.into(WaiversFile, error=ConfigurationError)
+    if file.workflow != workflow:
+        raise ConfigurationError.at(path, f"waivers of {file.workflow!r} beside the champion of {workflow!r}.", line=1)
+    for at, waiver in enumerate(file.waivers):
+        _refuse_bare(waiver, path, document.line(f"$.waivers[{at}]"))
+        if any(other.id == waiver.id for other in file.waivers[:at]):
+            raise ConfigurationError.at(
+                path, f"the waiver id {waiver.id!r} stands twice.", line=document.line(f"$.waivers[{at}]")
+            )
+    return file.waivers
 
 
 def save(path: Path, champion: Champion) -> None:
-    """Write the file whole, the pins sorted, so that a review shows what changed."""
+    """Write the pins whole, sorted, so that a review shows what changed. Waivers are not written: theirs is a file of people."""
     path.parent.mkdir(parents=True, exist_ok=True)
     ordered = msgspec.structs.replace(
-        champion, pins=sorted(champion.pins, key=lambda pin: (pin.case, pin.mode, pin.harness))
+        champion, pins=sorted(champion.pins, key=lambda pin: (pin.case, pin.mode, pin.harness)), waivers=[]
     )
     text = msgspec.json.format(msgspec.json.encode(ordered, order="deterministic"), indent=1)
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
@@ -102,12 +153,31 @@ def save(path: Path, champion: Champion) -> None:
         Path(name).unlink(missing_ok=True)
 
 
+def differences(before: Champion, after: Champion) -> list[Difference]:
+    """Every case and mode in which two versions came to something else, or one of them was not judged on it (another case digest, another harness state)."""
+    ours = {(pin.case, pin.mode, pin.case_digest, pin.harness): pin for pin in before.pins}
+    theirs = {(pin.case, pin.mode, pin.case_digest, pin.harness): pin for pin in after.pins}
+    found = []
+    for key in sorted({*ours, *theirs}):
+        old, new = ours.get(key), theirs.get(key)
+        if old is None or new is None or (old.outcome, sorted(old.violated)) != (new.outcome, sorted(new.violated)):
+            found.append(_difference(key[0], key[1], old, new))
+    return found
+
+
+def _difference(case: str, mode: str, old: Pin | None, new: Pin | None) -> Difference:
+    return Difference(
+        case=case, mode=mode, before=old.outcome if old else None, after=new.outcome if new else None,
+        violated_before=old.violated if old else [], violated_after=new.violated if new else [],
+    )  # fmt: skip
+
+
 def pinned(verdict: Verdict, versions: Versions, *, waivers: Iterable[Waiver] = ()) -> Champion:
     """The champion that a gate run makes: every mode of every result, except what was our own fault."""
     pins = [
         Pin(
             case=result.case.id, case_digest=result.case.digest, harness=verdict.run.harness_state, mode=mode.mode,
-            outcome=mode.outcome, violated=mode.violated, calls=mode.calls,
+            outcome=mode.outcome, violated=mode.violated, trials=mode.trials, passed=mode.passed, calls=mode.calls,
         )
         for result in verdict.results
         for mode in result.modes
@@ -134,12 +204,7 @@ def compared(result: Result, champion: Champion | None, *, harness: str, today: 
     """
     if champion is None:
         return msgspec.structs.replace(result, change="new" if result.outcome is Outcome.FAILED else None)
-    modes = [
-        msgspec.structs.replace(
-            mode, previous=pin.outcome if (pin := champion.pin(result.case.digest, harness, mode.mode)) else None
-        )
-        for mode in result.modes
-    ]
+    modes = [_against(mode, champion.pin(result.case.digest, harness, mode.mode)) for mode in result.modes]
     pin = champion.pin(result.case.digest, harness, result.mode)
     changed = msgspec.structs.replace(result, modes=modes, previous_outcome=pin.outcome if pin else None)
     if result.outcome is not Outcome.FAILED:
@@ -148,6 +213,12 @@ def compared(result: Result, champion: Champion | None, *, harness: str, today: 
     ids = {name for mode in modes if mode.outcome is Outcome.FAILED for name in mode.violated}
     waiver = _waiver(champion.waivers, result.case.id, ids, today) if change == "known" else None
     return msgspec.structs.replace(changed, change=change, waiver=waiver)
+
+
+def _against(mode: ModeResult, pin: Pin | None) -> ModeResult:
+    if pin is None:
+        return mode
+    return msgspec.structs.replace(mode, previous=pin.outcome, previous_trials=pin.trials, previous_passed=pin.passed)
 
 
 def _change(result: Result, champion: Champion, harness: str) -> Change:
@@ -171,20 +242,20 @@ def _waiver(waivers: Iterable[Waiver], case: str, ids: Collection[str], today: s
     return None
 
 
-def _refuse_bare_waivers(champion: Champion, where: object) -> None:
+def _refuse_bare(waiver: Waiver, where: object, line: int | None) -> None:
     """A waiver is dated, signed and reasoned, and names what it waives."""
-    for waiver in champion.waivers:
-        lacking = [name for name in ("id", "case", "assertions", "by", "date", "why") if not getattr(waiver, name)]
-        if lacking:
-            raise ConfigurationError.at(where, f"waiver {waiver.id!r} has no {', '.join(lacking)}.")
-        for name in ("date", "until"):
-            _refuse_no_date(where, waiver.id, getattr(waiver, name))
+    lacking = [name for name in ("id", "case", "assertions", "by", "date", "why") if not getattr(waiver, name)]
+    if lacking:
+        raise ConfigurationError.at(where, f"waiver {waiver.id!r} has no {', '.join(lacking)}.", line=line)
+    for text in (waiver.date, waiver.until):
+        if not _is_date(text):
+            raise ConfigurationError.at(
+                where, f"waiver {waiver.id!r}: {text!r} is no date.", line=line, hint="Write 2026-12-31."
+            )
 
 
-def _refuse_no_date(where: object, waiver: str, text: str | None) -> None:
+def _is_date(text: str | None) -> bool:
     try:
-        written = text is None or date.fromisoformat(text).isoformat() == text
+        return text is None or date.fromisoformat(text).isoformat() == text
     except ValueError:
-        written = False
-    if not written:
-        raise ConfigurationError.at(where, f"waiver {waiver!r}: {text!r} is no date.", hint="Write 2026-12-31.")
+        return False

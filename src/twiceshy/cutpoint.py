@@ -93,6 +93,11 @@ class CutPoint:
             if name not in known and name not in kinds:
                 raise UnknownBoundary.among(name, known)
 
+    @property
+    def has_live_model(self) -> bool:
+        """Whether a model was named live, so that trials may differ by chance."""
+        return any(name.partition(":")[0] == Kind.MODEL for name in self.live - self.freeze)
+
     def in_prefix(self, seq: int) -> bool:
         """Whether a step comes from the record, hooks and guards included."""
         return self.mode is Mode.STUB or (self.after is not None and seq <= self.after)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from twiceshy.errors import ConfigurationError
 from twiceshy.outcome import DimensionName, Outcome
-from twiceshy.statistics import wilson
-from twiceshy.verdict import Counts, Dimension, Policy, Summary, Verdict
+from twiceshy.statistics import mcnemar, wilson
+from twiceshy.verdict import Comparison, Counts, Dimension, Policy, Summary, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -23,6 +23,9 @@ PRECEDENCE: tuple[Code, ...] = (1, 4, 3, 5, 0)
 """A proven failure stays proven when the harness then dies; 2 never competes, since it precedes the run."""
 
 _WORDS: dict[Code, Word] = {0: "passed", 1: "failed", 3: "diverged", 4: "error", 5: "nothing_judged"}
+ALPHA = 0.05
+"""The level of the one-sided exact McNemar test (signatures.md §10.3)."""
+
 _HERMETIC = "hermetic"
 _BUDGET = re.compile(r"(?P<number>\d+(?:\.\d+)?)(?P<percent>%?)")
 
@@ -63,7 +66,7 @@ def summary(results: Sequence[Result], policy: Policy, *, not_run: int = 0) -> S
     code = reasons[0].code if reasons else 0
     return Summary(
         verdict=_WORDS[code], exit_code=code, reasons=[reason.text for reason in reasons], counts=counts(results, not_run=not_run),
-        over_budget=_over_budget(results, policy), by_dimension=by_dimension(results),
+        over_budget=_over_budget(results, policy), live=live_comparison(results), by_dimension=by_dimension(results),
     )  # fmt: skip
 
 
@@ -77,6 +80,41 @@ def verdict(tool: Tool, run: Run, policy: Policy, results: Sequence[Result], *, 
 def exit_code(verdict: Verdict) -> int:
     """What the command ends with; `--exit-zero` changes this number and nothing else."""
     return 0 if verdict.policy.exit_zero else verdict.summary.exit_code
+
+
+def live_comparison(results: Sequence[Result]) -> Comparison | None:
+    """The candidate against the champion on the cases that a live model is judged on: a pair a case, both with as many trials.
+
+    A regression is a case in which fewer trials passed, so trials of one case, which depend on each other, count once.
+    """
+    passes = [counted for result in results if (counted := _passes(result)) is not None]
+    if not passes:
+        return None
+    regressions = sum(now < before for now, before in passes)
+    improvements = sum(now > before for now, before in passes)
+    p = mcnemar(regressions, improvements)
+    return Comparison(
+        pairs=len(passes), regressions=regressions, improvements=improvements, p=p, worse=p < ALPHA,
+        need=None if p < ALPHA else _need(len(passes), regressions, improvements),
+    )  # fmt: skip
+
+
+def _passes(result: Result) -> tuple[int, int] | None:
+    """How many trials of its live modes passed, now and on the champion; None where they cannot be paired."""
+    live = [mode for mode in result.modes if mode.rate is not None]
+    if not live or any(mode.previous is None or mode.previous_trials != mode.trials for mode in live):
+        return None
+    return sum(mode.passed for mode in live), sum(mode.previous_passed for mode in live)
+
+
+def _need(pairs: int, regressions: int, improvements: int) -> int | None:
+    """How many pairs would decide if they went on as these; None where nothing points to a regression."""
+    if regressions <= improvements:
+        return None
+    times = next(
+        (times for times in range(2, 1000) if mcnemar(regressions * times, improvements * times) < ALPHA), None
+    )
+    return None if times is None else pairs * times
 
 
 def by_dimension(results: Sequence[Result]) -> list[Dimension]:
@@ -119,6 +157,9 @@ def _reasons(results: Sequence[Result], policy: Policy, not_run: int) -> Iterato
     red = [result for result in results if result.red]
     if red and Outcome.FAILED in policy.fail_on:
         yield Reason(1, f"{_cases(len(red))} failed: {_named(red)}")
+    live = live_comparison(results)
+    if live is not None and live.worse and Outcome.FAILED in policy.fail_on:
+        yield Reason(1, f"live models are worse than the champion's: {live.text}")
     errors = _only(results, Outcome.ERROR)
     if errors:
         yield Reason(4, f"{_cases(len(errors))} could not be judged by our own fault: {_named(errors)}")

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
+from msgspec import UNSET
+
 from twiceshy import casefile, invariants, policy, redaction
 from twiceshy.agreement import agreement
 from twiceshy.champion import harness_state
@@ -155,6 +157,7 @@ def graders(
     ]  # fmt: skip
     for loaded in cases:
         _prove_world(loaded, rules, terms)
+        _refuse_floor(loaded, terms)
         for judge in terms.judges_of(loaded):
             judge.cut.refuse_live_writes(rules.policy)
             _refuse_empty(loaded, judge)
@@ -168,6 +171,22 @@ def _prove_world(loaded: LoadedCase, rules: Rules, terms: Terms) -> None:
         return
     alone = any(judge.mode is Mode.WORLD for judge in terms.judges_of(loaded))
     prove(loading.load(loaded.world.path, rules.policy), loaded.envelope, rules.policy, alone=alone)
+
+
+def _refuse_floor(loaded: LoadedCase, terms: Terms) -> None:
+    """Raise CaseError where a floor can never be judged: of a case that runs no model live, or with fewer trials than its k."""
+    floor = loaded.case.floor
+    if floor is UNSET:
+        return
+    if not any(judge.cut.has_live_model for judge in loaded.case.judges()):
+        raise CaseError.at(loaded.path, "a floor is for a live model, and no judging mode of the case names one.")
+    live = any(judge.cut.has_live_model for judge in terms.judges_of(loaded))
+    if live and floor.k > terms.trials:
+        raise CaseError.at(
+            loaded.path,
+            f"its floor is on pass^{floor.k}, and {terms.trials} trials were asked for.",
+            hint=f"Run at least {floor.k} trials.",
+        )
 
 
 def _refuse_empty(loaded: LoadedCase, judge: Judge) -> None:
@@ -222,7 +241,8 @@ def _mode(session: Session, grader: CaseGrader, rules: Rules, terms: Terms, judg
     for number in range(terms.trials):
         played = session.play(rules.task(grader.loaded, judge, terms, number=number))
         trials.append(Trial(played.transcript, grader.trial(played.transcript, cut)))
-    return mode_run(cut, trials)
+    floor = grader.loaded.case.floor
+    return mode_run(cut, trials, floor=floor if cut.has_live_model and floor is not UNSET else None)
 
 
 def _fits(loaded: LoadedCase, key: str, glob: str) -> bool:

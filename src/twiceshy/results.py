@@ -115,8 +115,14 @@ def _mode(mode: ModeRun, policy: ToolsPolicy) -> rows.ModeResult:
     ]
     return rows.ModeResult(
         mode=mode.cut.label, outcome=mode.outcome, trials=len(mode.trials), passed=mode.passed, violated=sorted(set(failed)),
-        transcripts=[trial.transcript.digest for trial in mode.trials], calls=_calls(mode, policy),
+        transcripts=[trial.transcript.digest for trial in mode.trials], calls=_calls(mode, policy), rate=_rate(mode),
     )  # fmt: skip
+
+
+def _rate(mode: ModeRun) -> rows.Rate | None:
+    if mode.floor is None or mode.rate is None:
+        return None
+    return rows.Rate(k=mode.floor.k, value=mode.rate, floor=mode.floor.rate)
 
 
 def _calls(mode: ModeRun, policy: ToolsPolicy) -> list[rows.CallRef]:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from twiceshy.envelope import Record
 from twiceshy.invariants import Sort
 from twiceshy.outcome import Divergence, Outcome
 from twiceshy.statistics import pass_hat_k
@@ -16,6 +15,7 @@ from twiceshy.transcript import Diverged
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from twiceshy.casefile import Floor
     from twiceshy.cutpoint import CutPoint
     from twiceshy.grading import TrialVerdict
     from twiceshy.transcript import Transcript
@@ -31,13 +31,6 @@ class Trial(NamedTuple):
     verdict: TrialVerdict
 
 
-class Floor(Record, frozen=True, kw_only=True):
-    """What a case demands of a live model: pass^k at least `rate`, a ratio 0-1."""
-
-    k: int = 1
-    rate: float = 1.0
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModeRun:
     """The trials of one judging mode. deciding: the trial that the outcome is shown by; verdict: its verdict, with the divergence of the mode."""
@@ -47,11 +40,18 @@ class ModeRun:
     outcome: Outcome
     deciding: Trial
     verdict: TrialVerdict
+    floor: Floor | None = None
+    """Given where the trials were judged as a rate."""
 
     @property
     def passed(self) -> int:
         """How many trials passed."""
         return sum(trial.verdict.outcome is Outcome.PASSED for trial in self.trials)
+
+    @property
+    def rate(self) -> float | None:
+        """pass^k at the k of the floor, a ratio 0-1; None for a hermetic mode."""
+        return None if self.floor is None else pass_hat_k([(len(self.trials), self.passed)], self.floor.k)
 
 
 def mode_run(cut: CutPoint, trials: Sequence[Trial], *, floor: Floor | None = None) -> ModeRun:
@@ -68,7 +68,7 @@ def mode_run(cut: CutPoint, trials: Sequence[Trial], *, floor: Floor | None = No
         and any(trial.verdict.outcome is Outcome.PASSED for trial in trials)
     ):
         verdict = _nondeterministic(verdict, trials)
-    return ModeRun(cut=cut, trials=trials, outcome=outcome, deciding=deciding, verdict=verdict)
+    return ModeRun(cut=cut, trials=trials, outcome=outcome, deciding=deciding, verdict=verdict, floor=floor)
 
 
 def worst(modes: Sequence[ModeRun]) -> ModeRun:

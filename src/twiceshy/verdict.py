@@ -123,6 +123,28 @@ class Dimension(Record, frozen=True, kw_only=True):
     passed: bool | None
 
 
+class Comparison(Record, frozen=True, kw_only=True):
+    """Candidate against champion over the cases that a live model is judged on, a pair a case: exact McNemar, one-sided (signatures.md §10.3).
+
+    regressions, improvements: pairs in which fewer, or more, trials passed than the champion's. need: how many pairs would decide at the same share; None where
+    nothing points to a regression, or it is decided.
+    """
+
+    pairs: int
+    regressions: int
+    improvements: int
+    p: float
+    worse: bool
+    need: int | None = None
+
+    @property
+    def text(self) -> str:
+        """With its counts: `6 regressions and 0 improvements in 12 pairs, exact McNemar p = 0.016`."""
+        counted = f"{self.regressions} regressions and {self.improvements} improvements in {self.pairs} pairs"
+        need = f"; inconclusive: need {self.need} pairs" if self.need is not None else ""
+        return f"{counted}, exact McNemar p = {self.p:.3f}{need}"
+
+
 class Summary(Record, frozen=True, kw_only=True):
     """What the run came to. exit_code is the true one, whatever `--exit-zero` makes of it; reasons say why, most severe first.
 
@@ -135,6 +157,8 @@ class Summary(Record, frozen=True, kw_only=True):
     counts: Counts
     over_budget: bool = False
     by_dimension: list[Dimension] = []
+    live: Comparison | None = None
+    """None where no case that a live model is judged on has a champion's result of as many trials."""
 
 
 class Waiver(Record, frozen=True, kw_only=True):
@@ -228,6 +252,14 @@ class CaseRef(Record, frozen=True, kw_only=True):
     redaction_review: str
 
 
+class Rate(Record, frozen=True, kw_only=True):
+    """pass^k over the trials of a judging mode with a live model, and the floor it may not fall below; ratios 0-1."""
+
+    k: int
+    value: float
+    floor: float
+
+
 class CallRef(Record, frozen=True, kw_only=True):
     """One call that a run made, each leaf of its arguments by the digest of its value."""
 
@@ -245,6 +277,10 @@ class ModeResult(Record, frozen=True, kw_only=True):
     violated: list[str] = []
     transcripts: list[str] = []
     previous: Outcome | None = None
+    rate: Rate | None = None
+    """Where a live model is judged as a rate."""
+    previous_trials: int = 0
+    previous_passed: int = 0
     calls: list[CallRef] = []
     """Of a mode that PASSED undiverged, the calls it made: what another version's calls are held against."""
 

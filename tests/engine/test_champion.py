@@ -1,10 +1,12 @@
+import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from builders import some_invariants
-from twiceshy.champion import Champion, Pin, compared, harness_state, load, pinned, save
+from twiceshy.champion import Champion, Pin, compared, differences, harness_state, load, pinned, save, waivers_path
 from twiceshy.envelope import Versions
 from twiceshy.errors import ConfigurationError, FormatError, InputError
 from twiceshy.outcome import Outcome
@@ -115,7 +117,7 @@ def test_pinning_and_comparing_agree(tmp_path: Path) -> None:
     save(path, champion)
     save(path, champion)
     read = load(path)
-    assert read == champion
+    assert read == msgspec.structs.replace(champion, waivers=[])
     assert [pin.outcome for pin in read.pins] == [Outcome.FAILED]
     assert compared(FAILED, read, harness="h1", today="2026-06-02").change == "known"
     assert [file.name for file in path.parent.iterdir()] == ["refund.json"]
@@ -142,12 +144,60 @@ def test_bad_file_is_one_line(tmp_path: Path, content: bytes, error: type[InputE
     assert "\n" not in str(raised.value)
 
 
+def waived(path: Path, *waivers: dict[str, Any], workflow: str = "refund") -> Path:
+    """A champion with waivers beside it."""
+    save(path, Champion(workflow="refund", ref="x"))
+    waivers_path(path).write_text(json.dumps({"workflow": workflow, "waivers": waivers}), encoding="utf-8")
+    return path
+
+
+def plain_waiver(**given: Any) -> dict[str, Any]:
+    return msgspec.to_builtins(a_waiver(**given))  # type: ignore[no-any-return]
+
+
+def test_waivers_are_read_from_beside(tmp_path: Path) -> None:
+    path = waived(tmp_path / "refund.json", plain_waiver(), plain_waiver(id="w2"))
+    assert load(path).waivers == [a_waiver(), a_waiver(id="w2")]
+    before = waivers_path(path).read_bytes()
+    save(path, load(path))
+    assert waivers_path(path).read_bytes() == before
+    assert load(path).waivers == [a_waiver(), a_waiver(id="w2")]
+
+
+def test_waiver_needs_no_quotes_round_its_date(tmp_path: Path) -> None:
+    path = waived(tmp_path / "refund.json")
+    text = "workflow: refund\nwaivers:\n- {id: w1, case: a, assertions: [b], by: '@ann', date: 2026-06-01, why: soon}\n"
+    waivers_path(path).write_text(text)
+    assert load(path).waivers[0].date == "2026-06-01"
+
+
+@pytest.mark.parametrize(
+    ("waivers", "workflow", "says"),
+    [
+        ([plain_waiver(), plain_waiver()], "refund", "the waiver id 'w1' stands twice"),
+        ([plain_waiver()], "scheduling", "waivers of 'scheduling'"),
+        ([{**plain_waiver(), "untill": "2026-06-02"}], "refund", "unknown key 'untill'.*Did you mean 'until'"),
+    ],
+)
+def test_waivers_that_cannot_be_meant(tmp_path: Path, waivers: list[Any], workflow: str, says: str) -> None:
+    path = waived(tmp_path / "refund.json", *waivers, workflow=workflow)
+    with pytest.raises(ConfigurationError, match=says) as raised:
+        load(path)
+    assert "refund.waivers.yaml:1" in str(raised.value)
+
+
+def test_pinned_waiver_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "refund.json"
+    path.write_bytes(msgspec.json.encode(Champion(workflow="refund", ref="x", waivers=[a_waiver()])))
+    with pytest.raises(ConfigurationError, match=r"Move them to refund\.waivers\.yaml"):
+        load(path)
+
+
 @pytest.mark.parametrize(
     "wrong", [{"by": ""}, {"why": ""}, {"assertions": []}, {"date": "soon"}, {"until": "2026-13-01"}], ids=str
 )
 def test_bare_waiver_is_refused(tmp_path: Path, wrong: dict[str, Any]) -> None:
-    path = tmp_path / "refund.json"
-    save(path, Champion(workflow="refund", ref="x", waivers=[a_waiver(**wrong)]))
+    path = waived(tmp_path / "refund.json", plain_waiver(**wrong))
     with pytest.raises(ConfigurationError, match="waiver 'w1'"):
         load(path)
 
@@ -172,3 +222,38 @@ def test_calls_of_a_pass_are_pinned(tmp_path: Path) -> None:
     save(path, pinned(a_verdict(passed), Versions()))
     assert load(path).calls("c" * 64, "h1") == {"full": calls}
     assert load(path).calls("c" * 64, "h2") == load(path).calls("d" * 64, "h1") == {}
+
+
+def a_champion(*pins: Pin) -> Champion:
+    return Champion(workflow="refund", ref="x", pins=list(pins))
+
+
+def test_difference_names_what_changed() -> None:
+    before = a_champion(a_pin(Outcome.PASSED), a_pin(mode="cut-point"), a_pin(case="gone", mode="full"))
+    after = a_champion(a_pin(violated=["b"]), a_pin(mode="cut-point", trials=9), a_pin(case="new", mode="full"))
+    found = differences(before, after)
+    assert [(one.case, one.mode, one.before, one.after) for one in found] == [
+        ("gone", "full", Outcome.FAILED, None),
+        ("new", "full", None, Outcome.FAILED),
+        ("refund-over-limit", "full", Outcome.PASSED, Outcome.FAILED),
+    ]
+    assert (found[2].violated_before, found[2].violated_after) == ([], ["b"])
+    assert differences(before, before) == []
+
+
+def test_difference_of_ids_alone_counts() -> None:
+    assert len(differences(a_champion(a_pin()), a_champion(a_pin(violated=["other"])))) == 1
+
+
+def test_result_of_another_case_is_no_result() -> None:
+    """What a version came to on other content, or under other rules, says nothing of this: gone and new."""
+    for other in ({"case_digest": "d" * 64}, {"harness": "h2"}):
+        found = differences(a_champion(a_pin()), a_champion(a_pin(**other)))
+        assert sorted((one.before is None, one.after is None) for one in found) == [(False, True), (True, False)]
+
+
+def test_trials_of_a_pin_stand_beside_the_result() -> None:
+    passed = a_result(modes=[a_mode(trials=4, passed=3)])
+    champion = pinned(a_verdict(passed), Versions())
+    (mode,) = compared(passed, champion, harness="h1", today="2026-06-02").modes
+    assert (mode.previous, mode.previous_trials, mode.previous_passed) == (Outcome.PASSED, 4, 3)

@@ -7,7 +7,7 @@ from twiceshy.errors import ConfigurationError
 from twiceshy.gate import PRECEDENCE, Budget, exit_code, summary
 from twiceshy.outcome import DimensionName, Outcome
 from twiceshy.statistics import wilson
-from twiceshy.verdict import Dimension, Policy, Result, Verdict, Waiver, schema
+from twiceshy.verdict import Dimension, Policy, Rate, Result, Verdict, Waiver, schema
 from verdicts import a_mode, a_result, a_verdict
 
 P, F, D, E = Outcome.PASSED, Outcome.FAILED, Outcome.DIVERGED, Outcome.ERROR
@@ -127,6 +127,46 @@ def test_dimensions_add_up_each_for_itself() -> None:
     assert (first.ci_low, first.ci_high) == wilson(2, 5)
     assert a_verdict(none).summary.by_dimension[0].value is None
     assert a_verdict(a_result()).summary.by_dimension == []
+
+
+def a_live(passed: int, before: int, *, trials: int = 4, pinned: int = 4, previous: Outcome | None = P) -> Result:
+    """A case judged on a live model: so many of its trials passed, so many did on the champion."""
+    rate = Rate(k=1, value=passed / trials, floor=0.25)
+    mode = a_mode(
+        trials=trials, passed=passed, rate=rate, previous=previous, previous_trials=pinned, previous_passed=before
+    )
+    return a_result(modes=[mode], previous_outcome=previous)
+
+
+def test_live_cases_are_compared_in_pairs() -> None:
+    live = summary([a_live(3, 4), a_live(4, 4), a_live(4, 3), a_live(1, 4)], Policy()).live
+    assert live is not None
+    assert (live.pairs, live.regressions, live.improvements) == (4, 2, 1)
+    assert (live.p, live.worse) == (pytest.approx(0.5), False)
+    assert "2 regressions and 1 improvements in 4 pairs, exact McNemar p = 0.500; inconclusive: need" in live.text
+    assert summary([a_result()], Policy()).live is None
+
+
+def test_trials_that_cannot_be_paired_are_left_out() -> None:
+    assert summary([a_live(3, 4, pinned=8), a_live(3, 4, previous=None)], Policy()).live is None
+
+
+@pytest.mark.parametrize(("regressions", "improvements", "expected"), [(5, 0, 1), (4, 0, 0), (5, 1, 0), (7, 1, 1)])
+def test_five_regressions_are_red(regressions: int, improvements: int, expected: int) -> None:
+    # signatures.md §10.3: with no improvements 5 regressions reach p = .031 one-sided; fewer cannot block.
+    results = [a_live(3, 4)] * regressions + [a_live(4, 3)] * improvements + [a_live(4, 4)] * 30
+    assert code(*results) == expected
+    assert code(*results, policy=Policy(fail_on=(D, E))) == 0
+    assert summary(results, Policy()).live == summary(results[::-1], Policy()).live
+
+
+def test_need_says_how_many_pairs_would_decide() -> None:
+    undecided = summary([a_live(3, 4)] * 2 + [a_live(4, 4)] * 3, Policy()).live
+    assert undecided is not None
+    assert undecided.need == 15
+    even = summary([a_live(3, 4), a_live(4, 3)], Policy()).live
+    assert even is not None
+    assert (even.need, "inconclusive" in even.text) == (None, False)
 
 
 RESULTS = st.lists(st.sampled_from([a_result(), a_result(F), a_result(D), a_result(E), WAIVED, LOST]), max_size=6)

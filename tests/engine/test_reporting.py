@@ -1,3 +1,4 @@
+import html
 import json
 import re
 import unicodedata
@@ -22,6 +23,7 @@ from twiceshy.verdict import (
     GraderRef,
     Near,
     Policy,
+    Rate,
     Result,
     Verdict,
     Waiver,
@@ -81,6 +83,16 @@ def test_dimension_below_its_threshold_is_named(name: str) -> None:
     assert "0.8" in shown
     if name != "json":
         assert "coherence" not in shown
+
+
+@pytest.mark.parametrize("render", [console.render, markdown.summary])
+def test_rates_are_shown_beside_the_comparison(render: Callable[[Verdict], str]) -> None:
+    mode = a_mode(
+        mode="cut-point --live model:*", trials=4, passed=3, rate=Rate(k=2, value=0.5, floor=0.25), previous=P, previous_trials=4, previous_passed=4
+    )  # fmt: skip
+    shown = html.unescape(render(a_verdict(a_result(modes=[mode]))))
+    assert "0.500 (3 of 4 trials passed), floor 0.250" in shown
+    assert "1 regressions and 0 improvements in 1 pairs, exact McNemar p = 0.500" in shown
 
 
 @pytest.mark.parametrize("name", RENDERERS)

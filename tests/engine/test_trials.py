@@ -4,11 +4,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import a_divergence, a_model, a_played, a_transcript, a_write
+from twiceshy.casefile import Floor
 from twiceshy.cutpoint import CutPoint
 from twiceshy.envelope import Kind, LayerVersion, Versions
 from twiceshy.exercise import changed_layers, exercise, not_exercised
 from twiceshy.outcome import BoundaryState, Divergence, Mode, Outcome
-from twiceshy.trials import WORST, Floor, mode_run, worst
+from twiceshy.trials import WORST, mode_run, worst
 from verdicts import FULL, a_judgement, a_trial
 
 P, F, D, E = Outcome.PASSED, Outcome.FAILED, Outcome.DIVERGED, Outcome.ERROR
@@ -61,6 +62,12 @@ def test_live_model_is_judged_by_rate() -> None:
     assert mode_run(FULL, trials, floor=Floor(k=1, rate=0.75)).outcome is P
     assert mode_run(FULL, trials, floor=Floor(k=2, rate=0.75)).outcome is F
     assert mode_run(FULL, [a_trial(P), a_trial(D)], floor=Floor()).outcome is D
+
+
+def test_rate_is_pass_hat_k() -> None:
+    trials = [a_trial(P), a_trial(P), a_trial(P), a_trial(D)]
+    assert mode_run(FULL, trials, floor=Floor(k=2, rate=0.5)).rate == 0.5  # C(3,2) / C(4,2)
+    assert mode_run(FULL, trials).rate is None
 
 
 @pytest.mark.parametrize(

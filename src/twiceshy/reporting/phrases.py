@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from twiceshy.outcome import Failure, Outcome
 
 if TYPE_CHECKING:
-    from twiceshy.verdict import Divergence, Result, Summary, Verdict, Violation
+    from twiceshy.verdict import Divergence, ModeResult, Rate, Result, Summary, Verdict, Violation
 
 
 def tally(summary: Summary) -> str:
@@ -68,6 +68,11 @@ def why(result: Result) -> str:
     return result.error or result.outcome.meaning
 
 
+def rate_of(rate: Rate, mode: ModeResult) -> str:
+    """`pass^2 0.300 (3 of 5 trials passed), floor 0.500`."""
+    return f"pass^{rate.k} {rate.value:.3f} ({mode.passed} of {mode.trials} trials passed), floor {rate.floor:.3f}"
+
+
 def missed(result: Result) -> list[str]:
     """The dimensions that are below their thresholds: `tool_selection 0.50 of 4, at least 0.80`."""
     return [
@@ -84,6 +89,12 @@ def remarks(verdict: Verdict) -> list[str]:
         said.append(f"accepted unexercised: {', '.join(verdict.policy.accept_unexercised)}")
     if verdict.run.graders:
         said.append("graders: " + ", ".join(f"{grader.id} v{grader.version}" for grader in verdict.run.graders))
+    for result in verdict.results:
+        said += [
+            f"{result.name} [{mode.mode}]: {rate_of(mode.rate, mode)}" for mode in result.modes if mode.rate is not None
+        ]
+    if verdict.summary.live is not None:
+        said.append(f"against the champion, live models: {verdict.summary.live.text}")
     if verdict.policy.exit_zero and verdict.summary.exit_code:
         said.append(f"--exit-zero: the true exit code is {verdict.summary.exit_code}")
     return said
