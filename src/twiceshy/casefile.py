@@ -18,13 +18,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from twiceshy import documents, encoding, paths
+from twiceshy import documents, encoding, paths, specs
 from twiceshy.breaking.operators import Operator, Written, parse
 from twiceshy.cutpoint import CutPoint
 from twiceshy.envelope import Kind, Record
 from twiceshy.errors import CaseError, DigestMismatch, FormatError, InputError
 from twiceshy.identity import digest
 from twiceshy.outcome import DimensionName, Mode, Ratio
+from twiceshy.specs import Spec
 from twiceshy.worlds import loading
 from twiceshy.worlds.goals import Goal, MayChange, RowTerms
 from twiceshy.writes import DeclaredGrant, DeclaredWrite
@@ -88,12 +89,14 @@ class ExpectedCall(Record, frozen=True, kw_only=True, omit_defaults=True):
 class Expect(Record, frozen=True, kw_only=True, omit_defaults=True):
     """What the case declares: writes that are explained, with the answers they get, what people grant beyond the record; in a world the rows that must change, and may.
 
+    in_order: whether the writes must come in the order in which they stand here.
     calls: every call of a good run, in order: what tool_selection and argument_extraction are measured by, before the champion's own run.
     nothing_else: whether any other change of rows is a violation; without a word, wherever there is a goal.
     """
 
     writes: list[DeclaredWrite] = []
     grants: list[DeclaredGrant] = []
+    in_order: bool = False
     calls: list[ExpectedCall] | UnsetType = UNSET
     goal: list[Goal] = []
     may_change: list[MayChange] = []
@@ -161,6 +164,10 @@ class Case(Record, frozen=True, kw_only=True):
     """The least share of a dimension, before that of the workflow."""
     floor: Floor | UnsetType = UNSET
     """In judging modes with a live model; without one every trial must pass."""
+    latency: Annotated[float, msgspec.Meta(gt=0)] | UnsetType = UNSET
+    """How many times the record's duration the run may take at its boundaries."""
+    overlay: list[Spec] | UnsetType = UNSET
+    """Invariants of this case alone: one with an id that the workflow has stands in its place, another is added."""
     envelope_digest: str = ""
     review: Review = Review()
 
@@ -267,6 +274,8 @@ def case_text(case: Case) -> str:
 
     plain = {name: value for name, value in msgspec.to_builtins(case).items() if value != _DEFAULTS.get(name, UNSET)}
     plain = {"format": case.format, **plain}
+    if case.overlay is not UNSET:
+        plain["overlay"] = [specs.written(spec) for spec in case.overlay]
     return str(yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=120))
 
 

@@ -83,12 +83,12 @@ class Step:
         return self.crossing.blocked_by is not None
 
     def has_args(self, wanted: Mapping[str, Any]) -> bool:
-        """Whether every path leads to the wanted value and to no other, under identity rules."""
-        for path, value in wanted.items():
-            found = list(paths.found(self.args, paths.parse(path)))
-            if not found or not all(equal(one, value) for one in found):
-                return False
-        return True
+        """Whether every path into the arguments leads to the wanted value and to no other, under identity rules."""
+        return _leads_to(self.args, wanted)
+
+    def has_returned(self, wanted: Mapping[str, Any]) -> bool:
+        """The same of what came back."""
+        return _leads_to(self.returned, wanted)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -296,6 +296,14 @@ def _only(calls: Iterator[Step], selector: Mapping[str, Any]) -> Step | None:
         return next((call for call in calls if call.has_args(selector)), None)
     except ValueError as broken:
         raise Unanswered(str(broken), missing=False) from None
+
+
+def _leads_to(value: Any, wanted: Mapping[str, Any]) -> bool:
+    for path, stated in wanted.items():
+        found = list(paths.found(value, paths.parse(path)))
+        if not found or not all(equal(one, stated) for one in found):
+            return False
+    return True
 
 
 def _known(value: Any) -> Any:

@@ -10,11 +10,12 @@ from msgspec import UNSET, UnsetType
 from twiceshy import graders
 from twiceshy.conditions import Condition, ConditionError
 from twiceshy.dimensions import Measures, Score, annotated, scores
+from twiceshy.documents import Document
 from twiceshy.envelope import Record
 from twiceshy.errors import CaseError, nearest
 from twiceshy.evidence import recorded_run, replayed_run
-from twiceshy.graders import judgements
-from twiceshy.invariants import BUILT_IN, Sort
+from twiceshy.graders import judgements, latency
+from twiceshy.invariants import BUILT_IN, Sort, overlaid
 from twiceshy.judgement import CaseTerms, Context, Judgement
 from twiceshy.opportunity import Chance, chance
 from twiceshy.outcome import Divergence, Failure, Mode, Outcome, Truth
@@ -108,7 +109,8 @@ class CaseGrader:
         return CaseTerms(
             names=frozenset([*case.invariants, *case.decided_by]), recorded=self.recorded, opportunity=reached, expected=case.expect.writes,
             rows=case.expect.rows,
-            deciding=self.chance.seq, live=cut.live, enforce_counts=enforce,
+            deciding=self.chance.seq, live=cut.live, enforce_counts=enforce, in_order=case.expect.in_order,
+            latency=None if case.latency is UNSET else case.latency,
         )  # fmt: skip
 
 
@@ -126,13 +128,29 @@ def case_grader(
     """
     graders.loaded(invariants)
     case = loaded.case
-    for judge in case.judges():
+    if case.overlay is not UNSET:
+        invariants = overlaid(invariants, Document(loaded.path / "case.yaml"), case.overlay, tools=policy.tools)
+    _refuse_modes(loaded)
+    _refuse_names(loaded, invariants)
+    recorded = recorded_run(loaded.envelope, policy)
+    if case.latency is not UNSET and not latency.duration_ns(recorded):
+        raise CaseError.at(loaded.path, "it asks for a latency, and its record holds no times.")
+    done = Condition(policy.done, where=f"tools.yaml of {policy.workflow}") if policy.done else None
+    return CaseGrader(loaded, invariants, policy, recorded, chance(loaded, recorded, invariants), done, champion or {})
+
+
+def _refuse_modes(loaded: LoadedCase) -> None:
+    for judge in loaded.case.judges():
         if judge.mode in (Mode.STUB, Mode.EXPLORE):
             raise CaseError.at(
                 loaded.path,
                 f"the judging mode {judge.mode} is for comparison only; no gate accepts it.",
                 hint="Use full, cut-point or world.",
             )
+
+
+def _refuse_names(loaded: LoadedCase, invariants: Invariants) -> None:
+    case = loaded.case
     for name in [*case.invariants, *case.decided_by]:
         known = invariants.of(name)
         if known is None and name in BUILT_IN and name not in case.decided_by:
@@ -144,9 +162,6 @@ def case_grader(
             raise CaseError.at(
                 loaded.path, f"decided_by names {name!r}, which is a {known.spec.kind}; only a must_happen can decide."
             )
-    recorded = recorded_run(loaded.envelope, policy)
-    done = Condition(policy.done, where=f"tools.yaml of {policy.workflow}") if policy.done else None
-    return CaseGrader(loaded, invariants, policy, recorded, chance(loaded, recorded, invariants), done, champion or {})
 
 
 class Finding(Record, frozen=True, kw_only=True):

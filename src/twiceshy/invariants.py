@@ -3,166 +3,62 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
-from enum import StrEnum
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
-from msgspec import UNSET, UnsetType
 
 from twiceshy import documents, paths
 from twiceshy.conditions import CROSSING_NAMES, OUTPUT_NAMES, Condition
 from twiceshy.errors import InvariantError, nearest
 from twiceshy.identity import digest
-from twiceshy.outcome import DimensionName, Ratio
+from twiceshy.specs import (
+    CODE_TARGETS,
+    TARGETS,
+    AllowedWrite,
+    Checks,
+    Effect,
+    InvariantsFile,
+    OnMissing,
+    Read,
+    Selector,
+    Severity,
+    Sort,
+    Source,
+    Spec,
+    Tier,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Sequence
     from pathlib import Path
 
     from twiceshy.documents import Document
 
-CODE_TARGETS = ("guard", "hook", "router")
-TARGETS = ("tool", *CODE_TARGETS, "model", "retrieval", "memory", "user", "human", "handoff")
-"""The kinds of boundary that a selector may name."""
+__all__ = [
+    "BUILT_IN",
+    "CODE_TARGETS",
+    "AllowedWrite",
+    "Checks",
+    "Effect",
+    "Invariant",
+    "Invariants",
+    "InvariantsFile",
+    "OnMissing",
+    "Read",
+    "Selector",
+    "Severity",
+    "Sort",
+    "Source",
+    "Spec",
+    "Tier",
+    "check_schema",
+    "load",
+    "overlaid",
+]
 
-
-class Tier(StrEnum):
-    """Cheap first: the next tier is judged when the one before it holds."""
-
-    HARD = "hard"
-    TRAJECTORY = "trajectory"
-    SEMANTIC = "semantic"
-
-
-class Sort(StrEnum):
-    """What an invariant demands."""
-
-    MUST_NOT = "must_not"
-    MUST_HAPPEN = "must_happen"
-    ORDER = "order"
-    COUNT = "count"
-    SCHEMA = "schema"
-    OUTPUT = "output"
-
-
-OnMissing = Literal["violated", "satisfied", "error"]
-Severity = Literal["low", "medium", "high", "critical"]
-Effect = Literal["missing", "extra", "wrong_args", "order", "leak", "loop", "drift", "none"]
-"""What the violation did, as a facet of the signature key (signatures.md §1)."""
-
-
-class Selector(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which crossings: one boundary by name (`*` is any), and what became of the call. args: paths and the values they must lead to."""
-
-    tool: str | None = None
-    guard: str | None = None
-    hook: str | None = None
-    router: str | None = None
-    model: str | None = None
-    retrieval: str | None = None
-    memory: str | None = None
-    user: str | None = None
-    human: str | None = None
-    handoff: str | None = None
-    blocked: bool | None = None
-    succeeded: bool | None = None
-    args: dict[str, Any] = {}
-
-    @property
-    def target(self) -> tuple[str, str]:
-        """The kind and the name it selects."""
-        return next((kind, name) for kind in TARGETS if (name := getattr(self, kind)) is not None)
-
-
-class AllowedWrite(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A write that is explained in every case of the workflow, on a condition where one is given."""
-
-    tool: str
-    when: str | None = None
-    on_missing: OnMissing = "error"
-
-
-class Spec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One invariant as it is written."""
-
-    id: str
-    version: int = 1
-    tier: Tier = Tier.HARD
-    kind: Sort
-    at: Selector | None = None
-    first: Selector | None = None
-    then: Selector | None = None
-    same_turn: bool = False
-    """order: whether a step of the same model turn may come first; by default calls that one turn asks for have no order."""
-    reads: list[str] = []
-    when: str | None = None
-    on_missing: OnMissing = "error"
-    holds: str | None = None
-    """output: a condition that must be true of the final output; `when` says where it is demanded, and `on_missing` what a missing field means there."""
-    only_if: Literal["opportunity"] | None = None
-    """must_happen: binds the cases that name this id, and only once their opportunity was reached."""
-    max: int | None = None
-    min: int | None = None
-    schema: dict[str, Any] | None = None
-    side: Literal["args", "proposed", "result"] = "args"
-    """schema: what is validated."""
-    message: str = ""
-    effect: Effect | None = None
-    severity: Severity = "medium"
-
-
-class Checks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The built-in hard checks. no_loop: how many equal calls in a row without any change are a loop; None leaves loops to invariants."""
-
-    explained_writes: bool = True
-    no_duplicate_write: bool = True
-    call_schemas: bool = True
-    call_counts: bool = True
-    no_loop: int | None = None
-    allowed_tools: list[str] | None = None
-    forbidden_tools: list[str] = []
-
-
-class InvariantsFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """invariants.yaml. graders: plug-ins of the entry-point group `twiceshy.graders` that judge this workflow too."""
-
-    workflow: str
-    version: int = 1
-    allowed_writes: list[AllowedWrite] = []
-    checks: Checks = Checks()
-    dimensions: dict[DimensionName, Ratio] | UnsetType = UNSET
-    """The least share of a dimension; below it a run FAILED. A case may set its own."""
-    graders: list[str] = []
-    invariants: list[Spec] = []
-
-
-Source = Literal["args", "proposed", "output", "result"]
-_CALLED = re.compile(r"result\((?P<quote>[\"']?)(?P<tool>[^\"'()]+)(?P=quote)\)")
 _RESULT_OF = re.compile(r"""result\(\s*["']([^"']+)["']""")
-_SOURCES: dict[str, Source] = {"args": "args", "proposed": "proposed", "output": "output", "result": "result"}
-
-
-class Read(msgspec.Struct, frozen=True, kw_only=True):
-    """One field an invariant looks at: `args.amount_gbp`, `proposed.x`, `output.status` or `result(get_order).policy_limit_gbp`."""
-
-    source: Source
-    path: str
-    tool: str | None = None
-
-    @classmethod
-    def parse(cls, text: str) -> Read:
-        """The field that a text names. Raises ValueError for anything else."""
-        head, _, path = text.partition(".")
-        called = _CALLED.fullmatch(head)
-        source = _SOURCES.get("result" if called else head)
-        if source is None or not path:
-            raise ValueError(
-                f"{text!r} is no field; write args.amount, proposed.amount, output.status or result(get_order).limit"
-            )
-        paths.parse(path)
-        return cls(source=source, path=path, tool=called["tool"] if called else None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,15 +129,31 @@ def load(path: Path, *, tools: Collection[str] | None = None) -> Invariants:
     document = documents.Document(path)
     file = document.into(InvariantsFile, error=InvariantError)
     invariants = tuple(_compiled(document, at, spec) for at, spec in enumerate(file.invariants))
-    _refuse_twice(document, file)
+    _refuse_twice(document, file.invariants)
     if tools is not None:
-        _refuse_unlisted(document, file, tools)
+        for at, write in enumerate(file.allowed_writes):
+            _require_listed(document, f"$.allowed_writes[{at}]", [write.tool], tools)
+        _refuse_unlisted(document, file.invariants, tools)
     allowed = tuple((write, _allowed(document, at, write)) for at, write in enumerate(file.allowed_writes))
     return Invariants(file=file, invariants=invariants, allowed=allowed)
 
 
-def _compiled(document: Document, at: int, spec: Spec) -> Invariant:
-    here = f"$.invariants[{at}]"
+def overlaid(
+    invariants: Invariants, document: Document, overlay: Sequence[Spec], *, tools: Collection[str]
+) -> Invariants:
+    """The invariants of a workflow as one case has them: one with an id that the workflow has stands in its place, another is added.
+
+    document: the case.yaml that the overlay stands in. Raises InvariantError with file and line, as `load` does.
+    """
+    _refuse_twice(document, overlay, under="overlay")
+    _refuse_unlisted(document, overlay, tools, under="overlay")
+    own = {spec.id: _compiled(document, at, spec, under="overlay") for at, spec in enumerate(overlay)}
+    kept = [own.pop(invariant.spec.id, invariant) for invariant in invariants.invariants]
+    return replace(invariants, invariants=(*kept, *own.values()))
+
+
+def _compiled(document: Document, at: int, spec: Spec, *, under: str = "invariants") -> Invariant:
+    here = f"$.{under}[{at}]"
     _check_shape(document, here, spec)
     for part in ("at", "first", "then"):
         selector = getattr(spec, part)
@@ -299,11 +211,12 @@ def _check_selector(document: Document, here: str, selector: Selector) -> None:
         )  # fmt: skip
     if selector.blocked is not None and named[0] not in ("tool", "memory", "guard"):
         raise InvariantError.at(document.path, f"a {named[0]} is never blocked.", line=document.line(here))
-    for path in selector.args:
-        try:
-            paths.parse(path)
-        except ValueError as broken:
-            raise InvariantError.at(document.path, f"{broken}.", line=document.line(f"{here}.args")) from None
+    for part in ("args", "returned"):
+        for path in getattr(selector, part) or ():
+            try:
+                paths.parse(path)
+            except ValueError as broken:
+                raise InvariantError.at(document.path, f"{broken}.", line=document.line(f"{here}.{part}")) from None
 
 
 def check_schema(schema: dict[str, Any], *, where: object, line: int | None) -> None:
@@ -330,11 +243,11 @@ def _read(document: Document, here: str, text: str) -> Read:
         raise InvariantError.at(document.path, f"{broken}.", line=document.line(here)) from None
 
 
-def _refuse_unlisted(document: Document, file: InvariantsFile, tools: Collection[str]) -> None:
-    for at, write in enumerate(file.allowed_writes):
-        _require_listed(document, f"$.allowed_writes[{at}]", [write.tool], tools)
-    for at, spec in enumerate(file.invariants):
-        here = f"$.invariants[{at}]"
+def _refuse_unlisted(
+    document: Document, specs: Sequence[Spec], tools: Collection[str], *, under: str = "invariants"
+) -> None:
+    for at, spec in enumerate(specs):
+        here = f"$.{under}[{at}]"
         for part in ("at", "first", "then"):
             selector = getattr(spec, part)
             if selector is not None and selector.tool not in (None, "*"):
@@ -357,13 +270,13 @@ def _require_listed(document: Document, here: str, names: Iterable[str], tools: 
             )
 
 
-def _refuse_twice(document: Document, file: InvariantsFile) -> None:
+def _refuse_twice(document: Document, specs: Sequence[Spec], *, under: str = "invariants") -> None:
     seen = set(BUILT_IN)
-    for at, spec in enumerate(file.invariants):
+    for at, spec in enumerate(specs):
         if spec.id in seen:
             whose = "the name of a built-in check" if spec.id in BUILT_IN else "given twice"
             raise InvariantError.at(
-                document.path, f"the id {spec.id!r} is {whose}.", line=document.line(f"$.invariants[{at}].id")
+                document.path, f"the id {spec.id!r} is {whose}.", line=document.line(f"$.{under}[{at}].id")
             )
         seen.add(spec.id)
 
@@ -378,5 +291,8 @@ BUILT_IN = (
     "forbidden_tools",
     "goal",
     "nothing_else",
+    "no_swallowed_error",
+    "expected_writes",
+    "latency",
 )
 """The ids of the built-in checks."""

@@ -86,7 +86,7 @@ class CaseTerms:
 
     names: the invariant ids the case itself stands for. opportunity: the step at which the run reached it, or None. recorded: the recorded run.
     deciding: the recorded step before which call counts bind. live: boundaries that were named live (`model:planner`, `model:*`), whose counts are free.
-    enforce_counts: whether a wrong count is a violation or a report.
+    enforce_counts: whether a wrong count is a violation or a report. in_order: whether `expected` is an order. latency: of the record's duration; None is free.
     """
 
     names: frozenset[str]
@@ -98,6 +98,8 @@ class CaseTerms:
     deciding: int | None = None
     live: frozenset[str] = frozenset()
     enforce_counts: bool = False
+    in_order: bool = False
+    latency: float | None = None
 
     @cached_property
     def recorded_writes(self) -> frozenset[tuple[str, str]]:

@@ -16,6 +16,7 @@ from msgspec import UNSET
 from twiceshy import casefile, invariants, policy, redaction
 from twiceshy.agreement import agreement
 from twiceshy.champion import harness_state
+from twiceshy.cutpoint import CutPoint, UnknownBoundary
 from twiceshy.envelope import Kind
 from twiceshy.errors import CaseError, InputError
 from twiceshy.exercise import changed_layers
@@ -142,12 +143,17 @@ def candidacy(versions: Versions, pinned: Versions | None, accepted: Sequence[st
 
 
 def graders(
-    cases: Sequence[LoadedCase], rules: Rules, terms: Terms, *, champion: Champion | None = None
+    cases: Sequence[LoadedCase],
+    rules: Rules,
+    terms: Terms,
+    *,
+    champion: Champion | None = None,
+    boundaries: Collection[str] | None = None,
 ) -> list[CaseGrader]:
     """A grader a case. Everything about a case that can be refused is refused here, before the first trial.
 
-    champion: whose calls a candidate's are measured by, where a case has no annotation of its own.
-    Raises CaseError for an invariant the workflow lacks, LiveWrite where a judging mode names a write live.
+    champion: whose calls a candidate's are measured by, where a case has no annotation of its own. boundaries: what the candidate declares, as `kind:name`;
+    None where none is at hand. Raises CaseError for an invariant the workflow lacks, LiveWrite where a judging mode names a write live.
     """
     made = [
         case_grader(
@@ -160,6 +166,8 @@ def graders(
         _refuse_floor(loaded, terms)
         for judge in terms.judges_of(loaded):
             judge.cut.refuse_live_writes(rules.policy)
+            if boundaries is not None:
+                _refuse_unknown(loaded, judge, boundaries)
             _refuse_empty(loaded, judge)
         agreement(loaded.case.user_turns, where=f"{loaded.path}/case.yaml: user_turns")
     return made
@@ -171,6 +179,15 @@ def _prove_world(loaded: LoadedCase, rules: Rules, terms: Terms) -> None:
         return
     alone = any(judge.mode is Mode.WORLD for judge in terms.judges_of(loaded))
     prove(loading.load(loaded.world.path, rules.policy), loaded.envelope, rules.policy, alone=alone)
+
+
+def _refuse_unknown(loaded: LoadedCase, judge: Judge, boundaries: Collection[str]) -> None:
+    """Raise CaseError where a judging mode names live what neither the candidate declares nor the record holds: misspelt, it would judge nothing."""
+    recorded = {f"{crossing.kind}:{crossing.name}" for crossing in loaded.envelope.crossings}
+    try:
+        CutPoint(live=judge.cut.live).refuse_unknown({*boundaries, *recorded})
+    except UnknownBoundary as unknown:
+        raise CaseError.at(loaded.path, f"its judging mode {judge.cut.label!r}: {unknown}") from None
 
 
 def _refuse_floor(loaded: LoadedCase, terms: Terms) -> None:

@@ -213,7 +213,8 @@ def _by_turn(steps: Iterable[Step]) -> dict[int, list[Step]]:
 
 def _named(selector: Selector, step: Step) -> bool:
     kind, name = selector.target
-    return step.crossing.kind == kind and name in ("*", step.crossing.name) and step.has_args(selector.args)
+    meant = step.crossing.kind == kind and name in ("*", step.crossing.name) and step.has_args(selector.args)
+    return meant and (selector.returned is UNSET or step.has_returned(selector.returned))
 
 
 def _said(spec: Spec) -> str:

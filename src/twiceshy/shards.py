@@ -173,7 +173,7 @@ def _run(request: ShardRequest, write: Callable[[Line], None]) -> None:
                 workflow=ready.workflow, versions=ready.versions, isolation=ready.isolation.value, harness=rules.harness
             )
         )
-        docket = judging.graders(cases, rules, terms, champion=request.pinned)
+        docket = judging.graders(cases, rules, terms, boundaries=ready.boundaries, champion=request.pinned)
         against = judging.candidacy(ready.versions, request.champion)
         for last in [False] * (request.times - 1) + [True]:
             for grader, judged in zip(docket, judging.judge_cases(pool, docket, rules, terms, against), strict=True):

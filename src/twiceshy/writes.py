@@ -37,6 +37,8 @@ class DeclaredWrite(Record, frozen=True, kw_only=True, omit_defaults=True):
     tool: str
     args: dict[str, Any] | None = None
     answer: Any | msgspec.UnsetType = UNSET
+    times: int | None = None
+    """How often exactly it must be made; None leaves that open."""
 
     def fits(self, tool: str, seen: Any) -> bool:
         """Whether a call is this write: the same tool, and every listed argument equal by identity rules."""

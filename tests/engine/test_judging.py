@@ -87,3 +87,21 @@ def test_floor_bends_no_frozen_mode() -> None:
 def test_floor_needs_its_trials() -> None:
     with pytest.raises(CaseError, match=r"on pass\^3, and 2 trials were asked for\. Run at least 3"):
         judged(PASSED, PASSED, floor=Floor(k=3))
+
+
+def test_live_set_of_a_case_names_what_is() -> None:
+    loaded = a_case(
+        an_envelope(a_crossing(2)), kind="positive", judge=[Judge(mode=Mode.CUT_POINT, live=["model:planer"])]
+    )
+    with pytest.raises(CaseError, match="declares no boundary 'model:planer'"):
+        graders([loaded], RULES, Terms(), boundaries=["model:planner"])
+    assert graders([loaded], RULES, Terms(), boundaries=["model:planer"])
+    assert graders([loaded], RULES, Terms())
+
+
+def test_recorded_boundary_may_be_named_live() -> None:
+    """A version that has no such tool any more is judged by the other rules; only a name that nobody knows is a mistake."""
+    loaded = a_case(
+        an_envelope(a_crossing(2)), kind="positive", judge=[Judge(mode=Mode.CUT_POINT, live=["tool:get_order"])]
+    )
+    assert graders([loaded], RULES, Terms(), boundaries=["model:planner"])

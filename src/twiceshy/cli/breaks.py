@@ -79,7 +79,9 @@ def _one(name: str, candidate: str, mode: str, cases: Path | None, *, weak: bool
         if not loaded.case.breaks:
             raise InputError(f"case {loaded.case.id!r} declares no breaks, so nothing shows that it can go red.")
         terms = Terms(judges=judges(mode, None, None, None))
-        done = broken_case(session, graders([loaded], rules, terms)[0], rules, terms)
+        done = broken_case(
+            session, graders([loaded], rules, terms, boundaries=session.ready.boundaries)[0], rules, terms
+        )
     for line in _lines(done):
         typer.echo(line)
     killed = list(done.states.values()).count("killed")

@@ -156,7 +156,7 @@ def judged_run(
         chosen = judging.selected(of_workflow, select)
         known = champion_of(config, ready.workflow, pinned)
         against = judging.candidacy(ready.versions, known.versions if known else None, terms.accepted)
-        docket = judging.graders(chosen, rules, terms, champion=known)
+        docket = judging.graders(chosen, rules, terms, boundaries=ready.boundaries, champion=known)
         progress = Progress(len(docket), what="cases", quiet=quiet)
         judged = judging.judge_cases(
             pool, docket, rules, terms, against, heard=lambda done: progress.advance(done.result.name)

@@ -76,7 +76,8 @@ def replay(
         terms = Terms(judges=judges(mode, live, after, freeze), trials=1)
         for judge in terms.judges:
             judge.cut.refuse_unknown(session.ready.boundaries)
-        judged = judge_case(session, graders([loaded], rules, terms)[0], rules, terms, Candidacy())
+        docket = graders([loaded], rules, terms, boundaries=session.ready.boundaries)
+        judged = judge_case(session, docket[0], rules, terms, Candidacy())
         complaint, isolation = session.said, session.ready.isolation
     for run in judged.modes:
         typer.echo(f"{loaded.case.id} [{run.cut.label}]")

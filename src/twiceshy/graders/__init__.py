@@ -10,7 +10,7 @@ import traceback
 from typing import TYPE_CHECKING, Protocol
 
 from twiceshy.conditions import ConditionError
-from twiceshy.graders import calls, counts, duplicates, explained, rows
+from twiceshy.graders import calls, counts, duplicates, expected, explained, latency, rows, swallowed
 from twiceshy.invariants import Sort, Tier
 from twiceshy.judgement import Judgement
 from twiceshy.monitors import binds, judge
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from twiceshy.invariants import Checks, Invariants
-    from twiceshy.judgement import Context
+    from twiceshy.judgement import CaseTerms, Context
 
 GROUP = "twiceshy.graders"
 
@@ -63,7 +63,8 @@ def judgements(context: Context) -> list[Judgement]:
     """What every check, invariant and grader of the workflow says of the run: hard before trajectory, in the order they are written."""
     file = context.invariants.file
     malformed = frozenset(step.crossing.place for step, _ in calls.malformed(context))
-    found = [_guarded(name, check, context) for name, check in [*_checks(file.checks), *rows.checks(context)]]
+    checks = [*_checks(file.checks), *rows.checks(context), *_asked(context.case)]
+    found = [_guarded(name, check, context) for name, check in checks]
     found += [
         judge(invariant, context, malformed=malformed)
         for invariant in context.invariants.invariants
@@ -82,8 +83,19 @@ def _checks(checks: Checks) -> Iterator[tuple[str, Callable[[Context], Judgement
         (bool(checks.forbidden_tools), "forbidden_tools", calls.forbidden_tools),
         (checks.no_loop is not None, "no_loop", calls.no_loop),
         (checks.call_counts, "call_counts", counts.call_counts),
+        (checks.no_swallowed_error is not False, "no_swallowed_error", swallowed.no_swallowed_error),
     )
     return ((name, check) for on, name, check in wanted if on)
+
+
+def _asked(case: CaseTerms | None) -> Iterator[tuple[str, Callable[[Context], Judgement]]]:
+    """The checks that a case asks for."""
+    if case is None:
+        return
+    if case.in_order or any(write.times is not None for write in case.expected):
+        yield "expected_writes", expected.expected_writes
+    if case.latency is not None:
+        yield "latency", latency.latency
 
 
 def _plugged(name: str, context: Context) -> Judgement:
