@@ -96,6 +96,7 @@ class Run:
     """One run as graders see it: its steps in judging order, and how it ended.
 
     ended: it came to a final disposition, without divergence. output: UNSET where there is none. replayed: boundary states are known.
+    given: what the user said at the start, where it is known.
     """
 
     workflow: str
@@ -104,6 +105,7 @@ class Run:
     output: Any | UnsetType = UNSET
     ended: bool = True
     replayed: bool = False
+    given: Any = None
 
     @property
     def stale(self) -> bool:
@@ -193,19 +195,19 @@ def recorded_run(envelope: Envelope, policy: ToolsPolicy) -> Run:
     ]  # fmt: skip
     return Run(
         workflow=envelope.workflow, steps=_ordered(steps), policy=policy, output=envelope.disposition.output,
-        ended=envelope.disposition.ended,
+        ended=envelope.disposition.ended, given=[envelope.input.user, envelope.input.goal],
     )  # fmt: skip
 
 
-def replayed_run(transcript: Transcript, policy: ToolsPolicy, *, workflow: str) -> Run:
-    """One trial as graders see it: everything up to its first divergence."""
+def replayed_run(transcript: Transcript, policy: ToolsPolicy, *, workflow: str, given: Any = None) -> Run:
+    """One trial as graders see it: everything up to its first divergence. given: what the user said at the start."""
     disposition = transcript.disposition
     returned = (
         transcript.divergence is None and transcript.crash is None and disposition is not None and disposition.ended
     )
     return Run(
         workflow=workflow, steps=_ordered([_step(played, policy) for played in _meant(transcript)]), policy=policy,
-        output=disposition.output if returned and disposition is not None else UNSET, ended=returned, replayed=True,
+        output=disposition.output if returned and disposition is not None else UNSET, ended=returned, replayed=True, given=given,
     )  # fmt: skip
 
 

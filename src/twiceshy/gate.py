@@ -14,7 +14,7 @@ from twiceshy.verdict import Comparison, Counts, Dimension, Policy, Summary, Ver
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from twiceshy.verdict import Result, Run, Tool
+    from twiceshy.verdict import Conversation, Result, Run, Tool
 
 Code = Literal[0, 1, 3, 4, 5]
 Word = Literal["passed", "failed", "diverged", "error", "nothing_judged"]
@@ -60,9 +60,12 @@ class Reason(NamedTuple):
     text: str
 
 
-def summary(results: Sequence[Result], policy: Policy, *, not_run: int = 0) -> Summary:
-    """What the results come to under a policy. not_run: selected cases that never got a result."""
-    reasons = sorted(_reasons(results, policy, not_run), key=lambda reason: PRECEDENCE.index(reason.code))
+def summary(
+    results: Sequence[Result], policy: Policy, *, not_run: int = 0, conversations: Sequence[Conversation] = ()
+) -> Summary:
+    """What the results come to under a policy. not_run: selected cases that never got a result. conversations: whose turns are cases of their own."""
+    found = [*_reasons(results, policy, not_run), *_whole(conversations, policy)]
+    reasons = sorted(found, key=lambda reason: PRECEDENCE.index(reason.code))
     code = reasons[0].code if reasons else 0
     return Summary(
         verdict=_WORDS[code], exit_code=code, reasons=[reason.text for reason in reasons], counts=counts(results, not_run=not_run),
@@ -70,11 +73,14 @@ def summary(results: Sequence[Result], policy: Policy, *, not_run: int = 0) -> S
     )  # fmt: skip
 
 
-def verdict(tool: Tool, run: Run, policy: Policy, results: Sequence[Result], *, not_run: int = 0) -> Verdict:
+def verdict(
+    tool: Tool, run: Run, policy: Policy, results: Sequence[Result], *, not_run: int = 0, conversations: Sequence[Conversation] = ()
+) -> Verdict:  # fmt: skip
     """The whole verdict object of a gate run."""
     return Verdict(
-        tool=tool, run=run, policy=policy, summary=summary(results, policy, not_run=not_run), results=list(results)
-    )
+        tool=tool, run=run, policy=policy, summary=summary(results, policy, not_run=not_run, conversations=conversations),
+        results=list(results), conversations=list(conversations),
+    )  # fmt: skip
 
 
 def exit_code(verdict: Verdict) -> int:
@@ -171,6 +177,16 @@ def _reasons(results: Sequence[Result], policy: Policy, not_run: int) -> Iterato
     if Outcome.DIVERGED in policy.fail_on:
         yield from _diverged(results, policy)
     yield from _too_few(results, policy)
+
+
+def _whole(conversations: Sequence[Conversation], policy: Policy) -> Iterator[Reason]:
+    """Turns that each pass do not make a passed conversation; no champion is pinned to one, so nothing excuses it."""
+    broken = [one for one in conversations if one.violations]
+    if broken and Outcome.FAILED in policy.fail_on:
+        said = "; ".join(
+            f"{one.id} ({', '.join(sorted({found.assertion_id for found in one.violations}))})" for one in broken
+        )
+        yield Reason(1, f"{len(broken)} conversations failed as a whole: {said}")
 
 
 def _diverged(results: Sequence[Result], policy: Policy) -> Iterator[Reason]:

@@ -78,7 +78,8 @@ class CaseGrader:
         """The verdict of one trial under a cut-point."""
         if transcript.fault is not None:
             return TrialVerdict(outcome=Outcome.ERROR, error=transcript.fault)
-        run = replayed_run(transcript, self.policy, workflow=self.loaded.case.workflow)
+        given = self.loaded.envelope.input
+        run = replayed_run(transcript, self.policy, workflow=self.loaded.case.workflow, given=[given.user, given.goal])
         reached = self.chance.reached(run)
         terms = self._terms(cut, reached)
         found = judgements(Context(run=run, invariants=self.invariants, case=terms))

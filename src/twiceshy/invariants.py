@@ -294,5 +294,6 @@ BUILT_IN = (
     "no_swallowed_error",
     "expected_writes",
     "latency",
+    "context_drift",
 )
 """The ids of the built-in checks."""

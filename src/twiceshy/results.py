@@ -9,6 +9,7 @@ import msgspec
 from msgspec import UNSET
 
 from twiceshy import verdict as rows
+from twiceshy.conversations import turn_results
 from twiceshy.dimensions import called
 from twiceshy.envelope import SUB_KINDS, Effect, Kind
 from twiceshy.evidence import replayed_run
@@ -73,7 +74,15 @@ def case_result(
         open=verdict.open, exercised=sorted(seen.live), notes=verdict.notes, duration_ms=duration_ms,
         dimensions=[_dimension(score) for score in verdict.dimensions if score.n or score.threshold is not None],
         world=_world(grader.loaded),
+        turns=_turns(grader, deciding),
     )  # fmt: skip
+
+
+def _turns(grader: CaseGrader, mode: ModeRun) -> list[rows.TurnResult]:
+    given = grader.loaded.envelope.input
+    transcript, verdict = mode.deciding
+    run = replayed_run(transcript, grader.policy, workflow=grader.policy.workflow, given=[given.user, given.goal])
+    return turn_results(verdict, run)
 
 
 def error_result(loaded: LoadedCase, error: str, *, mode: str, isolation: str) -> rows.Result:

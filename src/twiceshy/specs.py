@@ -116,6 +116,8 @@ class Checks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     forbidden_tools: list[str] = []
     no_swallowed_error: bool | UnsetType = UNSET
     """On unless it says false."""
+    context_drift: bool | UnsetType = UNSET
+    """On, in runs where the user speaks more than once, unless it says false."""
 
 
 class InvariantsFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -292,6 +292,24 @@ class WorldRef(Record, frozen=True, kw_only=True):
     invented: list[str] = []
 
 
+class TurnResult(Record, frozen=True, kw_only=True):
+    """What one turn of a conversation came to, from 0; case: where it is a case of its own."""
+
+    turn: int
+    outcome: Outcome
+    violated: list[str] = []
+    case: str | None = None
+
+
+class Conversation(Record, frozen=True, kw_only=True):
+    """A conversation whose turns are cases of their own: what each came to, and the whole. violations: of the turns together; turns that each pass may still have some."""
+
+    id: str
+    outcome: Outcome
+    turns: list[TurnResult]
+    violations: list[Violation] = []
+
+
 class Result(Record, frozen=True, kw_only=True):
     """One case. The details are those of the judging mode and the trial that decide it."""
 
@@ -319,6 +337,8 @@ class Result(Record, frozen=True, kw_only=True):
     notes: list[str] = []
     dimensions: list[Dimension] = []
     """Those that apply or have a threshold, of the trial that decides."""
+    turns: list[TurnResult] = []
+    """Where the user speaks more than once in the run."""
     duration_ms: int | None = None
     report_url: str | None = None
 
@@ -349,6 +369,7 @@ class Verdict(Record, frozen=True, kw_only=True):
     policy: Policy
     summary: Summary
     results: list[Result]
+    conversations: list[Conversation] = []
 
 
 def schema() -> dict[str, Any]:

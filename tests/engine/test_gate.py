@@ -7,8 +7,8 @@ from twiceshy.errors import ConfigurationError
 from twiceshy.gate import PRECEDENCE, Budget, exit_code, summary
 from twiceshy.outcome import DimensionName, Outcome
 from twiceshy.statistics import wilson
-from twiceshy.verdict import Dimension, Policy, Rate, Result, Verdict, Waiver, schema
-from verdicts import a_mode, a_result, a_verdict
+from twiceshy.verdict import Conversation, Dimension, Policy, Rate, Result, TurnResult, Verdict, Waiver, schema
+from verdicts import a_mode, a_result, a_verdict, a_violation
 
 P, F, D, E = Outcome.PASSED, Outcome.FAILED, Outcome.DIVERGED, Outcome.ERROR
 WAIVER = Waiver(id="w1", case="refund-over-limit", assertions=["x"], by="@ann", date="2026-06-01", why="known")
@@ -167,6 +167,16 @@ def test_need_says_how_many_pairs_would_decide() -> None:
     even = summary([a_live(3, 4), a_live(4, 3)], Policy()).live
     assert even is not None
     assert (even.need, "inconclusive" in even.text) == (None, False)
+
+
+def test_conversation_may_fail_where_every_case_passed() -> None:
+    turns = [TurnResult(turn=0, outcome=P, case="a"), TurnResult(turn=1, outcome=P, case="b")]
+    together = Conversation(id="c1", outcome=F, turns=turns, violations=[a_violation("one-refund")])
+    found = summary([a_result()], Policy(), conversations=[together])
+    assert (found.exit_code, found.reasons) == (1, ["1 conversations failed as a whole: c1 (one-refund)"])
+    assert summary([a_result()], Policy(fail_on=(D, E)), conversations=[together]).exit_code == 0
+    held = Conversation(id="c1", outcome=P, turns=turns)
+    assert summary([a_result()], Policy(), conversations=[held]).exit_code == 0
 
 
 RESULTS = st.lists(st.sampled_from([a_result(), a_result(F), a_result(D), a_result(E), WAIVED, LOST]), max_size=6)

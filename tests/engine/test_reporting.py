@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 from xml.etree import ElementTree as ET
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -93,6 +94,14 @@ def test_rates_are_shown_beside_the_comparison(render: Callable[[Verdict], str])
     shown = html.unescape(render(a_verdict(a_result(modes=[mode]))))
     assert "0.500 (3 of 4 trials passed), floor 0.250" in shown
     assert "1 regressions and 0 improvements in 1 pairs, exact McNemar p = 0.500" in shown
+
+
+def test_red_run_without_a_red_case_is_red_in_junit() -> None:
+    green = a_verdict(a_result())
+    red = msgspec.structs.replace(green, summary=msgspec.structs.replace(green.summary, exit_code=1, reasons=["worse"]))
+    shown = ET.fromstring(junit.render(red))  # noqa: S314 - our own output
+    assert [failure.get("message") for failure in shown.iter("failure")] == ["worse"]
+    assert not list(ET.fromstring(junit.render(green)).iter("failure"))  # noqa: S314
 
 
 @pytest.mark.parametrize("name", RENDERERS)

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from twiceshy.envelope import Versions
     from twiceshy.exchange import Ready
     from twiceshy.judging import Judged, Rules, Terms
-    from twiceshy.verdict import Policy, Verdict
+    from twiceshy.verdict import Conversation, Policy, Verdict
 
 Select = Annotated[
     str, typer.Option("--select", help="Only cases that fit, as tool:issue_refund,layer:harness.*", show_default=False)
@@ -139,6 +139,7 @@ def judged_run(
     """One gate run. Everything that can be refused is refused before the first trial."""
     from twiceshy import judging
     from twiceshy.cli.progress import Progress
+    from twiceshy.conversations import whole_conversations
     from twiceshy.sessions import SessionPool
 
     started = _now()
@@ -161,13 +162,14 @@ def judged_run(
         judged = judging.judge_cases(
             pool, docket, rules, terms, against, heard=lambda done: progress.advance(done.result.name)
         )
-    verdict = _verdict(started, candidate, ready, rules, terms, policy, judged, pinned=known)
+    together = whole_conversations([(one, done.modes, done.result) for one, done in zip(docket, judged, strict=True)])
+    verdict = _verdict(started, candidate, ready, rules, terms, policy, judged, pinned=known, together=together)
     return GateRun(verdict, ready.versions)
 
 
 def _verdict(
     started: str, candidate: str, ready: Ready, rules: Rules, terms: Terms, policy: Policy, judged: Sequence[Judged], *,
-    pinned: Champion | None,
+    pinned: Champion | None, together: Sequence[Conversation],
 ) -> Verdict:  # fmt: skip
     import msgspec
 
@@ -200,7 +202,7 @@ def _verdict(
         graders=graders.loaded(rules.invariants),
         trials=terms.trials,
     )
-    return gate.verdict(Tool(version=version("twiceshy")), run, policy, results)
+    return gate.verdict(Tool(version=version("twiceshy")), run, policy, results, conversations=together)
 
 
 def _terms(

@@ -10,7 +10,7 @@ import traceback
 from typing import TYPE_CHECKING, Protocol
 
 from twiceshy.conditions import ConditionError
-from twiceshy.graders import calls, counts, duplicates, expected, explained, latency, rows, swallowed
+from twiceshy.graders import calls, counts, drift, duplicates, expected, explained, latency, rows, swallowed
 from twiceshy.invariants import Sort, Tier
 from twiceshy.judgement import Judgement
 from twiceshy.monitors import binds, judge
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from twiceshy.invariants import Checks, Invariants
-    from twiceshy.judgement import CaseTerms, Context
+    from twiceshy.judgement import Context
 
 GROUP = "twiceshy.graders"
 
@@ -63,7 +63,7 @@ def judgements(context: Context) -> list[Judgement]:
     """What every check, invariant and grader of the workflow says of the run: hard before trajectory, in the order they are written."""
     file = context.invariants.file
     malformed = frozenset(step.crossing.place for step, _ in calls.malformed(context))
-    checks = [*_checks(file.checks), *rows.checks(context), *_asked(context.case)]
+    checks = [*_checks(file.checks), *rows.checks(context), *_asked(context)]
     found = [_guarded(name, check, context) for name, check in checks]
     found += [
         judge(invariant, context, malformed=malformed)
@@ -88,8 +88,11 @@ def _checks(checks: Checks) -> Iterator[tuple[str, Callable[[Context], Judgement
     return ((name, check) for on, name, check in wanted if on)
 
 
-def _asked(case: CaseTerms | None) -> Iterator[tuple[str, Callable[[Context], Judgement]]]:
-    """The checks that a case asks for."""
+def _asked(context: Context) -> Iterator[tuple[str, Callable[[Context], Judgement]]]:
+    """The checks that a case asks for, and that of a conversation."""
+    if context.invariants.file.checks.context_drift is not False and len(drift.turns(context.run)) > 1:
+        yield "context_drift", drift.context_drift
+    case = context.case
     if case is None:
         return
     if case.in_order or any(write.times is not None for write in case.expected):

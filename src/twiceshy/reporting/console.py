@@ -28,6 +28,7 @@ def line(result: Result) -> str:
     said += [_pair("waiver", result.waiver.id)] if result.waiver else []
     said += [_pair("invented", ",".join(result.world.invented))] if result.world and result.world.invented else []
     said += [_pair("previous", result.previous_outcome)] if result.previous_outcome and not result.change else []
+    said += [_pair("turns", ",".join(turn.outcome for turn in result.turns))] if result.turns else []
     return " ".join([*said, _pair("case", result.case.path)])
 
 

@@ -20,10 +20,9 @@ def render(verdict: Verdict) -> str:
     _properties(suite, {"candidate": verdict.run.candidate.ref, "exit_code": str(verdict.summary.exit_code)})
     for result in verdict.results:
         suite.append(_case(result, verdict))
-    if verdict.summary.exit_code in (4, 5) and not any(
-        case.find("error") is not None for case in suite.iter("testcase")
-    ):
-        suite.append(_whole(verdict))
+    tag = {0: None, 1: "failure"}.get(verdict.summary.exit_code, "error")
+    if tag is not None and not any(case.find(tag) is not None for case in suite.iter("testcase")):
+        suite.append(_whole(verdict, tag))
     for name, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
         suite.set(name, str(len(suite.findall(f"testcase/{tag}"))))
     suite.set("tests", str(len(suite.findall("testcase"))))
@@ -91,9 +90,11 @@ def _told(tag: str, kind: str, why: str, result: Result) -> ET.Element:
     return element
 
 
-def _whole(verdict: Verdict) -> ET.Element:
+def _whole(verdict: Verdict, tag: str) -> ET.Element:
     case = ET.Element("testcase", classname=xml(f"{verdict.run.workflow}.{verdict.run.mode}"), name="gate")
-    case.append(ET.Element("error", type="Harness", message=xml("; ".join(verdict.summary.reasons))))
+    case.append(
+        ET.Element(tag, type="Gate" if tag == "failure" else "Harness", message=xml("; ".join(verdict.summary.reasons)))
+    )
     return case
 
 
