@@ -166,6 +166,8 @@ class Case(Record, frozen=True, kw_only=True):
     """In judging modes with a live model; without one every trial must pass."""
     latency: Annotated[float, msgspec.Meta(gt=0)] | UnsetType = UNSET
     """How many times the record's duration the run may take at its boundaries."""
+    binding: list[str] | UnsetType = UNSET
+    """Semantic invariants that count for this case; the others are advisory."""
     overlay: list[Spec] | UnsetType = UNSET
     """Invariants of this case alone: one with an id that the workflow has stands in its place, another is added."""
     envelope_digest: str = ""

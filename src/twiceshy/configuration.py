@@ -35,6 +35,7 @@ class Paths(Record, frozen=True, kw_only=True):
     quarantine: str = "data/quarantine"
     published: str = "data/published"
     samples: str = "data/samples"
+    replies: str = "data/replies"
     site: str = "site"
 
 
@@ -63,12 +64,21 @@ class GateSettings(Record, frozen=True, kw_only=True):
     timeout_case: float = 60.0
 
 
+class JudgeSettings(Record, frozen=True, kw_only=True):
+    """Where the judge of the semantic tier is asked. key_env: the name of the variable that holds its key. timeout: seconds a request may take."""
+
+    base_url: str | None = None
+    key_env: str | None = None
+    timeout: float = 60.0
+
+
 class Settings(Record, frozen=True, kw_only=True):
     """Everything that can be set. commands: `module:app` of verbs that a checkout mounts."""
 
     paths: Paths = Paths()
     candidate: dict[str, CandidateSettings] = {}
     gate: GateSettings = GateSettings()
+    judge: JudgeSettings = JudgeSettings()
     commands: list[str] = []
 
 
@@ -129,6 +139,7 @@ def _settings(merged: dict[str, Any], where: str) -> Settings:
 def _refuse_unknown(merged: Mapping[str, Any], where: str) -> None:
     shapes: list[tuple[str, Any, type[Record]]] = [("", merged, Settings)]
     shapes += [("paths.", merged.get("paths"), Paths), ("gate.", merged.get("gate"), GateSettings)]
+    shapes += [("judge.", merged.get("judge"), JudgeSettings)]
     named = merged.get("candidate")
     shapes += [
         (f"candidate.{name}.", table, CandidateSettings)

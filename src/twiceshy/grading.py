@@ -15,7 +15,7 @@ from twiceshy.envelope import Record
 from twiceshy.errors import CaseError, nearest
 from twiceshy.evidence import recorded_run, replayed_run
 from twiceshy.graders import judgements, latency
-from twiceshy.invariants import BUILT_IN, Sort, overlaid
+from twiceshy.invariants import BUILT_IN, Sort, Tier, overlaid
 from twiceshy.judgement import CaseTerms, Context, Judgement
 from twiceshy.opportunity import Chance, chance
 from twiceshy.outcome import Divergence, Failure, Mode, Outcome, Truth
@@ -152,6 +152,10 @@ def _refuse_modes(loaded: LoadedCase) -> None:
 
 def _refuse_names(loaded: LoadedCase, invariants: Invariants) -> None:
     case = loaded.case
+    for name in () if case.binding is UNSET else case.binding:
+        bound = invariants.of(name)
+        if bound is None or bound.spec.tier is not Tier.SEMANTIC:
+            raise CaseError.at(loaded.path, f"binding names {name!r}, which is no invariant of the semantic tier.")
     for name in [*case.invariants, *case.decided_by]:
         known = invariants.of(name)
         if known is None and name in BUILT_IN and name not in case.decided_by:

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
+from msgspec import UNSET
 
 from twiceshy import documents, paths
 from twiceshy.conditions import CROSSING_NAMES, OUTPUT_NAMES, Condition
@@ -119,7 +120,7 @@ _TAKES: dict[Sort, frozenset[str]] = {
     Sort.ORDER: frozenset({"when", "on_missing", "same_turn"}),
     Sort.COUNT: frozenset({"when", "on_missing", "max", "min"}),
     Sort.SCHEMA: frozenset({"side"}),
-    Sort.OUTPUT: frozenset({"when", "on_missing", "schema", "holds"}),
+    Sort.OUTPUT: frozenset({"when", "on_missing", "schema", "holds", "rubric"}),
 }
 _ALWAYS = frozenset({"id", "version", "tier", "kind", "reads", "message", "effect", "severity"})
 
@@ -134,6 +135,7 @@ def load(path: Path, *, tools: Collection[str] | None = None) -> Invariants:
         for at, write in enumerate(file.allowed_writes):
             _require_listed(document, f"$.allowed_writes[{at}]", [write.tool], tools)
         _refuse_unlisted(document, file.invariants, tools)
+    _refuse_unjudged(document, file.invariants, file)
     allowed = tuple((write, _allowed(document, at, write)) for at, write in enumerate(file.allowed_writes))
     return Invariants(file=file, invariants=invariants, allowed=allowed)
 
@@ -147,6 +149,7 @@ def overlaid(
     """
     _refuse_twice(document, overlay, under="overlay")
     _refuse_unlisted(document, overlay, tools, under="overlay")
+    _refuse_unjudged(document, overlay, invariants.file, under="overlay")
     own = {spec.id: _compiled(document, at, spec, under="overlay") for at, spec in enumerate(overlay)}
     kept = [own.pop(invariant.spec.id, invariant) for invariant in invariants.invariants]
     return replace(invariants, invariants=(*kept, *own.values()))
@@ -194,12 +197,20 @@ def _check_shape(document: Document, here: str, spec: Spec) -> None:
 
 def _incomplete(spec: Spec) -> str | None:
     if spec.tier is Tier.SEMANTIC:
-        return "the semantic tier is not available yet. Use hard or trajectory."
+        return _unasked(spec)
     if spec.kind is Sort.COUNT and spec.max is None and spec.min is None:
         return "a count needs max, min or both."
+    if spec.rubric is not UNSET:
+        return "a rubric is for tier: semantic."
     if spec.kind is Sort.OUTPUT and spec.schema is None and spec.holds is None:
         return "an output invariant needs schema, holds or both."
     return None
+
+
+def _unasked(spec: Spec) -> str | None:
+    if spec.kind is not Sort.OUTPUT or spec.rubric is UNSET:
+        return "the semantic tier is judged by a rubric; write kind: output and rubric."
+    return "a rubric stands alone; leave out schema and holds." if spec.schema or spec.holds else None
 
 
 def _check_selector(document: Document, here: str, selector: Selector) -> None:
@@ -268,6 +279,15 @@ def _require_listed(document: Document, here: str, names: Iterable[str], tools: 
                 line=document.line(here),
                 hint=nearest(name, tools),
             )
+
+
+def _refuse_unjudged(
+    document: Document, specs: Sequence[Spec], file: InvariantsFile, *, under: str = "invariants"
+) -> None:
+    at = next((at for at, spec in enumerate(specs) if spec.tier is Tier.SEMANTIC), None)
+    if at is not None and file.judge is UNSET:
+        problem = "the semantic tier needs a judge in invariants.yaml: its model and version."
+        raise InvariantError.at(document.path, problem, line=document.line(f"$.{under}[{at}]"))
 
 
 def _refuse_twice(document: Document, specs: Sequence[Spec], *, under: str = "invariants") -> None:

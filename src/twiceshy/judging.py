@@ -25,6 +25,7 @@ from twiceshy.outcome import Mode
 from twiceshy.results import Candidacy, case_result
 from twiceshy.running import Task
 from twiceshy.sealing import Limits
+from twiceshy.semantic import Unconfigured, with_semantics
 from twiceshy.trials import Trial, mode_run
 from twiceshy.worlds import loading
 from twiceshy.worlds.proving import prove
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from twiceshy.redaction import Keyring
     from twiceshy.redaction import Policy as RedactionPolicy
     from twiceshy.running import Session
+    from twiceshy.semantic import Bench
     from twiceshy.sessions import SessionPool
     from twiceshy.trials import ModeRun
     from twiceshy.verdict import Result
@@ -87,12 +89,13 @@ def rules_of(policies: Path, workflow: str, keyring: Keyring, *, known_tools: Co
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """How a run is judged. judges: one judging mode for every case; none means each case's own (`auto`)."""
+    """How a run is judged. judges: one judging mode for every case; none means each case's own (`auto`). bench: where the judge of the semantic tier is asked."""
 
     judges: Sequence[Judge] = ()
     trials: int = 2
     limits: Limits = field(default_factory=Limits)
     accepted: Sequence[str] = ()
+    bench: Bench = field(default_factory=Unconfigured)
 
     def judges_of(self, loaded: LoadedCase) -> Sequence[Judge]:
         """The judging modes of a case under these terms."""
@@ -257,7 +260,8 @@ def _mode(session: Session, grader: CaseGrader, rules: Rules, terms: Terms, judg
     trials = []
     for number in range(terms.trials):
         played = session.play(rules.task(grader.loaded, judge, terms, number=number))
-        trials.append(Trial(played.transcript, grader.trial(played.transcript, cut)))
+        verdict = grader.trial(played.transcript, cut)
+        trials.append(Trial(played.transcript, with_semantics(verdict, played.transcript, grader, terms.bench)))
     floor = grader.loaded.case.floor
     return mode_run(cut, trials, floor=floor if cut.has_live_model and floor is not UNSET else None)
 

@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import msgspec
 
 from twiceshy import breakage, judging
+from twiceshy.benches import bench_of
 from twiceshy.breakage import BreakRun, BreakState
 from twiceshy.casefile import Judge, load
 from twiceshy.champion import Champion
 from twiceshy.commands import Command
+from twiceshy.configuration import JudgeSettings
 from twiceshy.encoding import record_line, record_of
 from twiceshy.envelope import Record, Versions
 from twiceshy.errors import TwiceshyError
@@ -31,6 +33,7 @@ from twiceshy.outcome import AnsweredBy
 from twiceshy.redaction import Keyring
 from twiceshy.running import CandidateSpec
 from twiceshy.sealing import Limits
+from twiceshy.semantic import Unconfigured
 from twiceshy.sessions import SessionPool
 from twiceshy.transcript import Transcript
 from twiceshy.verdict import Result
@@ -41,6 +44,7 @@ if TYPE_CHECKING:
 
     from twiceshy.grading import CaseGrader
     from twiceshy.judging import Judged
+    from twiceshy.semantic import Bench
     from twiceshy.trials import Trial
 
 
@@ -68,6 +72,9 @@ class ShardRequest(Record, frozen=True, kw_only=True):
     limits: Limits = Limits()
     keys: dict[str, str] = {}
     champion: Versions | None = None
+    judge: JudgeSettings = JudgeSettings()
+    replies: str | None = None
+    """Where replies of the semantic judge are kept; without it none is asked."""
     pinned: Champion | None = None
     """Whose calls those of the candidate are measured by."""
 
@@ -160,7 +167,7 @@ def _run(request: ShardRequest, write: Callable[[Line], None]) -> None:
         allow_env=request.allow_env,
         command=request.command,
     )
-    terms = Terms(judges=request.judges, trials=request.trials, limits=request.limits)
+    terms = Terms(judges=request.judges, trials=request.trials, limits=request.limits, bench=_bench(request))
     keyring = Keyring({key_id: bytes.fromhex(key) for key_id, key in request.keys.items()})
     visible = [loaded.path for loaded in cases]
     with SessionPool(
@@ -183,6 +190,12 @@ def _run(request: ShardRequest, write: Callable[[Line], None]) -> None:
                         _write_breaks(grader, breakage.break_case(session, grader, rules, terms), write)
             if not last:
                 write(AgainLine())
+
+
+def _bench(request: ShardRequest) -> Bench:
+    if request.replies is None:
+        return Unconfigured()
+    return bench_of(request.judge, replies=Path(request.replies), env=request.env)
 
 
 def _write_case(grader: CaseGrader, judged: Judged, write: Callable[[Line], None]) -> None:

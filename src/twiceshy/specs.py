@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -99,6 +99,8 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     schema: dict[str, Any] | None = None
     side: Literal["args", "proposed", "result"] = "args"
     """schema: what is validated."""
+    rubric: str | UnsetType = UNSET
+    """semantic: what the judge is asked."""
     message: str = ""
     effect: Effect | None = None
     severity: Severity = "medium"
@@ -120,6 +122,15 @@ class Checks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """On, in runs where the user speaks more than once, unless it says false."""
 
 
+class JudgeModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Who judges the semantic tier; where it is asked stands in twiceshy.toml. samples: how many replies, of which most decide."""
+
+    model: str
+    version: str
+    temperature: float = 0.0
+    samples: Annotated[int, msgspec.Meta(ge=1)] = 1
+
+
 class InvariantsFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """invariants.yaml. graders: plug-ins of the entry-point group `twiceshy.graders` that judge this workflow too."""
 
@@ -129,6 +140,7 @@ class InvariantsFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     checks: Checks = Checks()
     dimensions: dict[DimensionName, Ratio] | UnsetType = UNSET
     """The least share of a dimension; below it a run FAILED. A case may set its own."""
+    judge: JudgeModel | UnsetType = UNSET
     graders: list[str] = []
     invariants: list[Spec] = []
 

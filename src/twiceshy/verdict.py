@@ -65,6 +65,16 @@ class GraderRef(Record, frozen=True, kw_only=True):
     version: int
 
 
+class JudgeRef(Record, frozen=True, kw_only=True):
+    """The judge of the semantic tier, as it was pinned; rubrics: the digest of each by its invariant."""
+
+    model: str
+    version: str
+    temperature: float
+    samples: int
+    rubrics: dict[str, str]
+
+
 class Run(Record, frozen=True, kw_only=True):
     """One gate run. Times are ISO 8601 in UTC."""
 
@@ -81,6 +91,7 @@ class Run(Record, frozen=True, kw_only=True):
     champion: ChampionRef | None = None
     corpus: str | None = None
     graders: list[GraderRef] = []
+    judge: JudgeRef | None = None
     trials: int = 2
     seed: str | None = None
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from twiceshy.cli.options import CandidateOption, CasesOption, TrialsOption, WorkersOption, configured
+from twiceshy.cli.options import CandidateOption, CasesOption, TrialsOption, WorkersOption, bench, configured
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -94,7 +94,7 @@ def _run(config: Configuration, candidate: str, cases: Path | None, workers: int
     return judged_run(
         config,
         candidate,
-        terms=Terms(trials=trials or config.settings.gate.trials),
+        terms=Terms(trials=trials or config.settings.gate.trials, bench=bench(config)),
         policy=Policy(),
         cases=cases,
         workers=workers,

@@ -23,6 +23,7 @@ from twiceshy.cli.options import (
     TrialsOption,
     WeakOption,
     WorkersOption,
+    bench,
     candidate_spec,
     configured,
     judges,
@@ -175,6 +176,7 @@ def _verdict(
 
     from twiceshy import champion, gate, graders
     from twiceshy.identity import digest
+    from twiceshy.semantic import reference
     from twiceshy.verdict import CandidateRef, CatalogRef, Git, Run, Tool
 
     versions = ready.versions
@@ -200,6 +202,7 @@ def _verdict(
         harness_state=rules.harness,
         git=Git(sha=_sha()),
         graders=graders.loaded(rules.invariants),
+        judge=reference(rules.invariants),
         trials=terms.trials,
     )
     return gate.verdict(Tool(version=version("twiceshy")), run, policy, results, conversations=together)
@@ -221,6 +224,7 @@ def _terms(
         trials=trials or settings.trials,
         limits=Limits(wall_s=timeout or settings.timeout_case),
         accepted=accepted or (),
+        bench=bench(config),
     )
 
 

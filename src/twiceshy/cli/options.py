@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from twiceshy.configuration import CandidateSettings, Configuration
     from twiceshy.redaction import Keyring
     from twiceshy.running import CandidateSpec
+    from twiceshy.semantic import Bench
 
 CandidateOption = Annotated[
     str,
@@ -76,6 +77,13 @@ def keyring() -> Keyring:
     from twiceshy.redaction import Keyring
 
     return Keyring.of(os.environ)
+
+
+def bench(config: Configuration) -> Bench:
+    """Where the judge of the semantic tier is asked."""
+    from twiceshy.benches import bench_of
+
+    return bench_of(config.settings.judge, replies=config.path("replies"), env=os.environ)
 
 
 def candidate_spec(text: str, config: Configuration) -> CandidateSpec:

@@ -16,6 +16,7 @@ from twiceshy.cli.options import (
     LiveOption,
     ModeOption,
     WeakOption,
+    bench,
     candidate_spec,
     configured,
     judges,
@@ -73,7 +74,7 @@ def replay(
     from twiceshy.sealing import Isolation
 
     with opened(case, candidate, cases, weak=allow_weak_isolation) as (session, loaded, rules):
-        terms = Terms(judges=judges(mode, live, after, freeze), trials=1)
+        terms = Terms(judges=judges(mode, live, after, freeze), trials=1, bench=bench(configured()))
         for judge in terms.judges:
             judge.cut.refuse_unknown(session.ready.boundaries)
         docket = graders([loaded], rules, terms, boundaries=session.ready.boundaries)

@@ -68,7 +68,7 @@ def judgements(context: Context) -> list[Judgement]:
     found += [
         judge(invariant, context, malformed=malformed)
         for invariant in context.invariants.invariants
-        if binds(invariant, context)
+        if invariant.spec.tier is not Tier.SEMANTIC and binds(invariant, context)
     ]
     found += [_plugged(name, context) for name in file.graders]
     return sorted(found, key=lambda judgement: list(Tier).index(judgement.tier))

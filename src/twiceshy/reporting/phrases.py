@@ -89,6 +89,9 @@ def remarks(verdict: Verdict) -> list[str]:
         said.append(f"accepted unexercised: {', '.join(verdict.policy.accept_unexercised)}")
     if verdict.run.graders:
         said.append("graders: " + ", ".join(f"{grader.id} v{grader.version}" for grader in verdict.run.graders))
+    if verdict.run.judge is not None:
+        judge = verdict.run.judge
+        said.append(f"judge: {judge.model} {judge.version}, temperature {judge.temperature:g}, {judge.samples} samples")
     for result in verdict.results:
         said += [
             f"{result.name} [{mode.mode}]: {rate_of(mode.rate, mode)}" for mode in result.modes if mode.rate is not None
