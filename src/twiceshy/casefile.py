@@ -25,7 +25,7 @@ from twiceshy.envelope import Kind, Record
 from twiceshy.errors import CaseError, DigestMismatch, FormatError, InputError
 from twiceshy.identity import digest
 from twiceshy.outcome import DimensionName, Mode, Ratio
-from twiceshy.specs import Spec
+from twiceshy.specs import ExpectedCall, Floor, Spec
 from twiceshy.worlds import loading
 from twiceshy.worlds.goals import Goal, MayChange, RowTerms
 from twiceshy.writes import DeclaredGrant, DeclaredWrite
@@ -79,13 +79,6 @@ class Layer(Record, frozen=True, kw_only=True, omit_defaults=True):
     evidence: str = ""
 
 
-class ExpectedCall(Record, frozen=True, kw_only=True, omit_defaults=True):
-    """A call that the case expects. args: argument paths and the values they must lead to."""
-
-    tool: str
-    args: dict[str, Any] = {}
-
-
 class Expect(Record, frozen=True, kw_only=True, omit_defaults=True):
     """What the case declares: writes that are explained, with the answers they get, what people grant beyond the record; in a world the rows that must change, and may.
 
@@ -107,13 +100,6 @@ class Expect(Record, frozen=True, kw_only=True, omit_defaults=True):
         """What is expected of the rows."""
         alone = bool(self.goal) if self.nothing_else is UNSET else bool(self.nothing_else)
         return RowTerms(goal=self.goal, may_change=self.may_change, nothing_else=alone)
-
-
-class Floor(Record, frozen=True, kw_only=True, omit_defaults=True):
-    """What a case demands where a live model makes trials differ: pass^k of at least `rate`, a ratio 0-1."""
-
-    k: Annotated[int, msgspec.Meta(ge=1)] = 1
-    rate: Ratio = 1.0
 
 
 class Review(Record, frozen=True, kw_only=True, omit_defaults=True):

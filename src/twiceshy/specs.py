@@ -1,4 +1,4 @@
-"""Invariants as they are written: their tiers, kinds and shapes. Data only; `twiceshy.invariants` checks and compiles them."""
+"""What is demanded, as it is written: invariants with their tiers, kinds and shapes, and what a case expects besides. Data only; `twiceshy.invariants` compiles."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from twiceshy import paths
+from twiceshy.envelope import Record
 from twiceshy.outcome import DimensionName, Ratio
 
 CODE_TARGETS = ("guard", "hook", "router")
@@ -169,6 +170,20 @@ class Read(msgspec.Struct, frozen=True, kw_only=True):
             )
         paths.parse(path)
         return cls(source=source, path=path, tool=called["tool"] if called else None)
+
+
+class ExpectedCall(Record, frozen=True, kw_only=True, omit_defaults=True):
+    """A call that the case expects. args: argument paths and the values they must lead to."""
+
+    tool: str
+    args: dict[str, Any] = {}
+
+
+class Floor(Record, frozen=True, kw_only=True, omit_defaults=True):
+    """What a case demands where a live model makes trials differ: pass^k of at least `rate`, a ratio 0-1."""
+
+    k: Annotated[int, msgspec.Meta(ge=1)] = 1
+    rate: Ratio = 1.0
 
 
 def written(spec: Spec) -> dict[str, Any]:

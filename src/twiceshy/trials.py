@@ -15,9 +15,9 @@ from twiceshy.transcript import Diverged
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from twiceshy.casefile import Floor
     from twiceshy.cutpoint import CutPoint
     from twiceshy.grading import TrialVerdict
+    from twiceshy.specs import Floor
     from twiceshy.transcript import Transcript
 
 # The worst first: a proven failure outweighs our own faults, and those outweigh what could not be judged.

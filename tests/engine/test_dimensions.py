@@ -15,7 +15,7 @@ from builders import (
     an_envelope,
     some_invariants,
 )
-from twiceshy.casefile import Expect, ExpectedCall
+from twiceshy.casefile import Expect
 from twiceshy.conditions import Condition
 from twiceshy.cutpoint import CutPoint
 from twiceshy.dimensions import GOAL, Measures, Score, annotated, called, scores
@@ -25,6 +25,7 @@ from twiceshy.grading import TrialVerdict, case_grader
 from twiceshy.judgement import Judgement
 from twiceshy.outcome import DimensionName, Divergence, Failure, Outcome, Truth
 from twiceshy.policy import ToolPolicy
+from twiceshy.specs import ExpectedCall
 from twiceshy.transcript import Played
 from twiceshy.verdict import CallRef
 

@@ -16,7 +16,7 @@ from builders import (
     an_envelope,
     some_invariants,
 )
-from twiceshy.casefile import Floor, Judge
+from twiceshy.casefile import Judge
 from twiceshy.envelope import Versions
 from twiceshy.errors import CaseError
 from twiceshy.exchange import Ready
@@ -25,6 +25,7 @@ from twiceshy.outcome import BoundaryState, Mode, Outcome
 from twiceshy.results import Candidacy
 from twiceshy.running import Played, Task
 from twiceshy.sealing import Isolation
+from twiceshy.specs import Floor
 from twiceshy.transcript import Transcript
 from twiceshy.verdict import Result
 

@@ -4,11 +4,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import a_divergence, a_model, a_played, a_transcript, a_write
-from twiceshy.casefile import Floor
 from twiceshy.cutpoint import CutPoint
 from twiceshy.envelope import Kind, LayerVersion, Versions
 from twiceshy.exercise import changed_layers, exercise, not_exercised
 from twiceshy.outcome import BoundaryState, Divergence, Mode, Outcome
+from twiceshy.specs import Floor
 from twiceshy.trials import WORST, mode_run, worst
 from verdicts import FULL, a_judgement, a_trial
 
