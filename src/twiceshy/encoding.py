@@ -17,10 +17,10 @@ from msgspec import UNSET
 
 from twiceshy.envelope import FORMAT, Crossing, Envelope
 from twiceshy.errors import DigestMismatch, FormatError
-from twiceshy.identity import tagged, untagged
+from twiceshy.identity import plain, tagged, untagged
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from types import UnionType
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -29,18 +29,6 @@ _encode = msgspec.json.Encoder(order="deterministic", enc_hook=tagged).encode
 _decode = msgspec.json.Decoder(Crossing).decode
 _SIDES = ("proposed", "seen", "raw", "shown", "chunks")
 _TAG = b'"$'
-
-
-def stored(crossing: Crossing) -> Crossing:
-    """The crossing with its sides in tagged form. Plain JSON values are not copied. Raises Unrecordable."""
-    return msgspec.structs.replace(
-        crossing,
-        **{
-            side: tagged(value)
-            for side in _SIDES
-            if (value := getattr(crossing, side)) is not UNSET and value is not None
-        },
-    )
 
 
 def stored_line(crossing: Crossing) -> bytes:
@@ -53,9 +41,15 @@ def stored_of(line: bytes) -> Crossing:
     return _decode(line)
 
 
-def crossing_line(crossing: Crossing) -> bytes:
-    """One crossing as a line without its newline. Raises Unrecordable for a value that has no stored form."""
-    return _encode(stored(crossing))
+def crossing_line(crossing: Crossing, known: Mapping[str, bytes] | None = None) -> bytes:
+    """One crossing as a line without its newline. known: the JSON of sides whose stored form it is. Raises Unrecordable for a value that has no stored form."""
+    sides: dict[str, Any] = {}
+    for side in _SIDES:
+        value = getattr(crossing, side)
+        if value is not UNSET and value is not None:
+            text = (known.get(side) if known else None) or plain(value)
+            sides[side] = tagged(value) if text is None else msgspec.Raw(text)
+    return _encode(msgspec.structs.replace(crossing, **sides))
 
 
 def crossing_of(line: bytes) -> Crossing:

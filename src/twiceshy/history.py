@@ -80,8 +80,8 @@ class History:
 
     def begin(self, scope: str, group: int | None) -> None:
         """Say that a crossing of this group comes next; the writes of the group before it take effect."""
-        branch = self._branch(scope)
-        if group is None or group != branch.group:
+        branch = self._branches.get(scope) or self._branch(scope)
+        if (group is None or group != branch.group) and (branch.pending or branch.children):
             branch.settle()
         branch.group = group
 
@@ -91,9 +91,11 @@ class History:
 
     def state(self, tool: str, scope: str = "") -> str:
         """The digest of the effective writes that touch what this tool reads or writes, in order; "s0" where there are none."""
-        branch = self._branch(scope)
+        branch = self._branches.get(scope) or self._branch(scope)
         resources = self._policy.of(tool).resources
         seen, state = branch.digests.get(resources, (0, START))
+        if seen == len(branch.settled):
+            return state
         for write in branch.settled[seen:]:
             if self._touch(write.tool, resources):
                 state = "s:" + hashlib.sha256(state.encode() + canonical([write.tool, write.key])).hexdigest()[:32]
@@ -131,9 +133,10 @@ class Attempts:
         number, failed = self._last.get((scope, name, key), (0, False))
         return number + 1 if failed else 1
 
-    def answered(self, crossing: Crossing) -> None:
-        """Say how an attempt ended."""
-        self._last[crossing.scope, crossing.name, crossing.key] = (crossing.attempt, crossing.error is not None)
+    def answered(self, crossing: Crossing, *, failed: bool | None = None) -> None:
+        """Say how an attempt ended; by default as the crossing says."""
+        ended = crossing.error is not None if failed is None else failed
+        self._last[crossing.scope, crossing.name, crossing.key] = (crossing.attempt, ended)
 
 
 class Scopes:

@@ -19,7 +19,7 @@ from twiceshy.outcome import AnsweredBy, BoundaryState
 from twiceshy.transcript import Diverged, Drift, Played, RowChange, Transcript
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from twiceshy.boundary import Closing
     from twiceshy.envelope import ErrorRecord
@@ -43,6 +43,8 @@ class _Ahead(Record, frozen=True, kw_only=True, omit_defaults=True):
     """In its tagged form."""
     exercised: bool = True
     changes: list[msgspec.Raw] = []
+    settled: bool = False
+    """What was returned went back as it was: the passage is over."""
 
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
@@ -55,14 +57,15 @@ class Journal:
     def __init__(self, keep: Line) -> None:
         self._keep = keep
 
-    def ahead(self, played: Played) -> None:
-        """A crossing and what will be answered, before the answer returns."""
+    def ahead(self, played: Played, known: Mapping[str, bytes] | None = None, *, settled: bool = False) -> None:
+        """A crossing and what will be answered, before the answer returns. known: as for `crossing_line`. settled: it goes back as it is, and no line follows."""
         note = _Ahead(
             boundary=played.boundary, answered_by=played.answered_by, matched=played.matched, stale=played.stale,
-            drift=played.drift, idempotency_key=tagged(played.idempotency_key), exercised=played.exercised,
             changes=[msgspec.Raw(record_line(change)) for change in played.changes],
+            drift=played.drift, exercised=played.exercised, settled=settled,
+            idempotency_key=None if played.idempotency_key is None else tagged(played.idempotency_key),
         )  # fmt: skip
-        self._keep(b"A\t" + _encode(note) + b"\t" + crossing_line(played.crossing))
+        self._keep(b"A\t" + _encode(note) + b"\t" + crossing_line(played.crossing, known))
 
     def closed(self, crossing: Crossing, closing: Closing, error: ErrorRecord | None) -> None:
         """How the passage ended: only what is new."""
@@ -127,6 +130,8 @@ def _open(steps: dict[tuple[int, int], Played], content: bytes) -> bool:
     """Add a crossing. False where its place is taken: one of the two would be lost."""
     written, _, line = content.partition(b"\t")
     note, crossing = _note(written), crossing_of(line)
+    if note.settled:
+        crossing = msgspec.structs.replace(crossing, shown=crossing.raw)
     if (crossing.seq, crossing.sub) in steps:
         return False
     steps[crossing.seq, crossing.sub] = Played(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import UNSET, UnsetType
 
 from twiceshy.envelope import Crossing, Effect, Kind
 from twiceshy.history import History, effective
-from twiceshy.identity import canonical
+from twiceshy.identity import canonical, encoded, plain
 from twiceshy.outcome import AnsweredBy, Divergence
 from twiceshy.paths import leaves
 from twiceshy.transcript import FieldDiff, Near
@@ -40,6 +40,16 @@ class Recording:
     key: str
     state: str
     served: bool = False
+    texts: tuple[bytes | None, bool] | None = None
+
+    def told(self) -> tuple[bytes | None, bool]:
+        """The JSON of its answer, where that is plain, and whether what was shown is the same."""
+        if self.texts is None:
+            answer, shown = self.answer, self.crossing.shown
+            text = None if answer is UNSET else plain(answer)
+            # Equal in Python and in JSON: 1 is not true there, and bytes are not their base64 here.
+            self.texts = text, text is not None and bool(shown == answer) and encoded(shown) == text
+        return self.texts
 
     @property
     def answer(self) -> Any | UnsetType:
@@ -77,8 +87,7 @@ class _Slot:
         return self.agrees
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
+class Hit(NamedTuple):
     """A recording that may answer, and by which rule."""
 
     recording: Recording

@@ -113,7 +113,12 @@ class Passages:
 
     def step(self) -> Step:
         """The next step of the run. For adapters: a framework's middleware runs between asking for a call and reaching its boundary."""
-        return Step(self._step(), self._asked_in(), self._parent())
+        passage = running()
+        seq = self.numbers.step()
+        if passage is self._home:
+            self._last = seq
+            return Step(seq, self._group, None if passage is None else passage.place)
+        return Step(seq, None if passage is None else passage.group, self._parent())
 
     def calling(self, declared: Declared, given: dict[str, Any]) -> Steps:
         """The steps of a call that comes `via` a framework."""
@@ -144,17 +149,20 @@ class Passages:
         seen = given
         for code in around.before:
             seen = yield from self._code_steps(code, copy.deepcopy(seen), step.seq)
-        seen = {**declared.defaults, **seen}
+        seen = {**declared.defaults, **seen} if declared.defaults else seen
         guard, reason = (yield from self._refusal(around.guards, seen, step.seq)) if around.guards else (None, None)
         call = self._calling(
             declared, step, proposed=given if via is None else via.proposed, seen=seen, blocked_by=guard, reason=reason,
             hooked=_BOTH if via is not None and via.middleware else hooked,
+            settles=via is None and guard is None and not around.after,
         )  # fmt: skip
         answer = self._backend.cross(call)
         if guard is not None:
             refused = Blocked(guard, reason or "refused")
             answer.close(Closing(error=refused))
             raise refused
+        if answer.settled:
+            return Reached(answer, answer.value, answer.value)
         live = partial(run_declared, declared, **seen) if via is None else partial(via.run, seen)
         raw = yield from settled(answer, live, call)
         shown = raw

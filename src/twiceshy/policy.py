@@ -54,6 +54,11 @@ class ToolPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """A call that may follow when the work is done."""
 
     @property
+    def as_they_are(self) -> bool:
+        """Whether nothing of its arguments is filled, dropped or folded."""
+        return not (self.defaults or self.volatile or self.instants or self.fold or self.unordered)
+
+    @property
     def resources(self) -> tuple[str, ...] | None:
         """What its state rests on: what a read reads, what a write touches."""
         return self.touches if self.effect is Effect.WRITE else self.reads
@@ -82,6 +87,13 @@ class ToolsPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         """The key of a call under this policy. schema: the caller's own, from which defaults are filled."""
         listed = self.tools.get(name)
         return identity.key(name, asked if listed is None else identified(listed, asked, schema))
+
+    def keyed(self, name: str, asked: Any, schema: Mapping[str, Any] | None = None) -> tuple[str, bytes | None]:
+        """The key of a call, and the JSON of its arguments where they are compared as they are."""
+        listed = self.tools.get(name)
+        if listed is None or listed.as_they_are:
+            return identity.keyed(name, asked)
+        return identity.key(name, identified(listed, asked, schema)), None
 
     def idempotency_key(self, name: str, asked: Any) -> Any:
         """The value at the tool's declared idempotency path, or None."""

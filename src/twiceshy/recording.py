@@ -133,7 +133,7 @@ class Recorder:
                 self._sink.write(line)
 
     def _enter(self, closed: Crossing) -> None:
-        self._attempts.answered(closed)
+        self._attempts.answered(closed, failed=closed.error is not None)
         if closed.effect is Effect.WRITE and effective(closed, self._policy):
             self._history.enter(closed.scope, closed.name, closed.key)
 

@@ -43,6 +43,8 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     declared: Declared | None = None
     hooked: frozenset[str] = frozenset()
     """Where live hooks sit on this tool: `before`, `after`."""
+    settles: bool = False
+    """Nothing of the candidate stands between an answer from the record and the agent: what is answered goes back, and nobody closes the passage."""
     unused: bool = False
     """A hook whose outcome is known already: nothing rests on what it makes."""
     stream: bool = False
@@ -86,6 +88,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     error: BaseException | None = None
     shown: Any | UnsetType = UNSET
     close: Callable[[Closing], None] = _unheard
+    settled: bool = False
+    """The passage is over: the value goes back as it is."""
     part: Callable[[Any], None] = _untold
     scope: str | None = None
 

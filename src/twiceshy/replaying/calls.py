@@ -13,7 +13,7 @@ from twiceshy.boundary import Answer, Closing
 from twiceshy.envelope import Crossing, Effect
 from twiceshy.history import Attempts, effective
 from twiceshy.matching import Hit, fresh
-from twiceshy.outcome import AnsweredBy, BoundaryState, Divergence
+from twiceshy.outcome import AnsweredBy, BoundaryState, Divergence, Mode
 from twiceshy.raising import raised_again
 from twiceshy.transcript import Played
 from twiceshy.worlds.siding import WorldSide
@@ -21,11 +21,14 @@ from twiceshy.worlds.tables import WorldMiss
 
 if TYPE_CHECKING:
     from twiceshy.boundary import Call
-    from twiceshy.envelope import ErrorRecord
+    from twiceshy.envelope import ErrorRecord, Kind
     from twiceshy.history import History
-    from twiceshy.matching import Matcher, Miss
+    from twiceshy.matching import Matcher, Miss, Recording
     from twiceshy.replaying.course import Course
     from twiceshy.replaying.nested import Nested
+
+
+_decode = msgspec.json.Decoder().decode
 
 
 class Calls:
@@ -39,16 +42,19 @@ class Calls:
         self._history = history
         self._nested = nested
         self._attempts = Attempts()
+        self._effects: dict[tuple[str, Effect | None], Effect] = {}
+        self._boundaries: dict[tuple[Kind, str, Effect, bool], BoundaryState] = {}
+        self._staged = course.cut.after is not None or course.cut.mode is Mode.STUB
         self._world = WorldSide(course.terms.world() if course.terms.world else None, course.cut, course.policy)
 
     def answer(self, call: Call) -> Answer:
         """The answer to one call, written ahead."""
         effect = self._effect(call)
-        boundary = self._course.cut.state(call, effect)
+        boundary = self._boundary(call, effect)
         self._history.begin(call.scope, call.group)
         self._world.begin(call)
         asked = self._course.pseudonymised(call)
-        called = self._policy.key(call.name, asked, call.declared.schema if call.declared else None)
+        called, text = self._policy.keyed(call.name, asked, call.declared.schema if call.declared else None)
         crossing = Crossing(
             seq=call.seq, parent=call.parent, kind=call.kind, name=call.name, scope=call.scope, group=call.group, effect=effect, key=called,
             attempt=self._attempts.next(call.scope, call.name, called), proposed=call.proposed, seen=asked,
@@ -57,12 +63,15 @@ class Calls:
         outcome = self._world.beside(crossing, effect, self._outcome(call, crossing, effect, boundary))
         if boundary is not BoundaryState.LIVE and outcome.error is None and outcome.by is not AnsweredBy.GUARD:
             crossing = msgspec.structs.replace(crossing, raw=outcome.value, error=outcome.returned)
-        self._write_ahead(crossing, boundary, outcome)
+        settled = call.settles and outcome.matched is not None and outcome.error is None and not self._staged
+        self._write_ahead(crossing, boundary, outcome, _known(call, asked, text, outcome), settled=settled)
         if effect is Effect.WRITE:
             self._take_effect(crossing, outcome)
         if outcome.by is AnsweredBy.RECORDED and outcome.matched is not None:
             self._nested.retell(call, outcome.matched.crossing)
             self._world.unseen(self._nested.writes(outcome.matched.crossing))
+        if settled and outcome.matched is not None:
+            return self._settled(crossing, outcome.value, outcome.matched)
         return self._answer(call, crossing, boundary, outcome)
 
     def unkeyed(self, call: Call) -> Divergence:
@@ -73,12 +82,26 @@ class Calls:
         """The effect in force. Where tools.yaml is silent, a candidate may not say less of a tool than the record does, nor that a new one is pure."""
         if call.declared is not None and call.declared.tightened:
             return Effect.WRITE
+        found = self._effects.get((call.name, call.effect))
+        if found is not None:
+            return found
         effect = self._policy.effect(call.name, call.effect)
-        if call.name in self._policy.tools or effect is Effect.WRITE:
-            return effect
-        known = self._matcher.effects(call.name)
-        loosened = Effect.WRITE in known or (effect is Effect.NONE and Effect.NONE not in known)
-        return Effect.WRITE if loosened else effect
+        if call.name not in self._policy.tools and effect is not Effect.WRITE:
+            known = self._matcher.effects(call.name)
+            loosened = Effect.WRITE in known or (effect is Effect.NONE and Effect.NONE not in known)
+            effect = Effect.WRITE if loosened else effect
+        self._effects[call.name, call.effect] = effect
+        return effect
+
+    def _boundary(self, call: Call, effect: Effect) -> BoundaryState:
+        """What is done at a boundary: the same each time, save where a prefix ends."""
+        if self._staged:
+            return self._course.cut.state(call, effect)
+        named = (call.kind, call.name, effect, call.declared is None or call.declared.fn is None)
+        state = self._boundaries.get(named)
+        if state is None:
+            state = self._boundaries[named] = self._course.cut.state(call, effect)
+        return state
 
     def _outcome(self, call: Call, crossing: Crossing, effect: Effect, boundary: BoundaryState) -> Answered:
         if call.blocked_by is not None:
@@ -106,7 +129,9 @@ class Calls:
             return Answered(error=raised_again(hit.recording.raised), by=hit.by, matched=hit.recording)
         answer = hit.recording.answer
         self._validate(call, crossing, answer, recorded.error, f"the result recorded at {recorded.place}")
-        return Answered(value=fresh(answer), by=hit.by, matched=hit.recording, returned=recorded.error)
+        text = hit.recording.told()[0]
+        value = fresh(answer) if text is None else _decode(text)
+        return Answered(value=value, by=hit.by, matched=hit.recording, returned=recorded.error)
 
     def _from_world(self, call: Call, crossing: Crossing, effect: Effect) -> Answered:
         broken = self._broken(call, crossing.seen) if effect is Effect.WRITE else None
@@ -158,7 +183,7 @@ class Calls:
 
         def close(closing: Closing) -> None:
             error = course.error(closing.error, crossing.name) or crossing.error
-            self._attempts.answered(msgspec.structs.replace(crossing, error=error))
+            self._attempts.answered(crossing, failed=error is not None)
             course.journal.closed(crossing, closing if live else Closing(shown=closing.shown), error)
             course.shown(recorded, closing, error)
 
@@ -172,13 +197,23 @@ class Calls:
         same = recorded is not None and (recorded.kind, recorded.name) == (call.kind, call.name)
         return recorded if same else None
 
-    def _write_ahead(self, crossing: Crossing, boundary: BoundaryState, outcome: Answered) -> None:
+    def _settled(self, crossing: Crossing, value: Any, matched: Recording) -> Answer:
+        """The answer of a passage that is over with it: the same as any, without waiting for its end."""
+        self._attempts.answered(crossing)
+        if not matched.told()[1] or crossing.error is not None:
+            self._course.shown(matched.crossing, Closing(shown=value), crossing.error)
+        return Answer(value=value, settled=True)
+
+    def _write_ahead(
+        self, crossing: Crossing, boundary: BoundaryState, outcome: Answered, known: dict[str, bytes] | None = None, *, settled: bool = False
+    ) -> None:  # fmt: skip
         self._course.journal.ahead(
             Played(
                 crossing=crossing, boundary=boundary, answered_by=outcome.by, exercised=boundary is BoundaryState.LIVE,
                 matched=outcome.matched.crossing.place if outcome.matched else None,
                 idempotency_key=self._policy.idempotency_key(crossing.name, crossing.seen), changes=list(outcome.changes),
-            )
+            ),
+            known, settled=settled,
         )  # fmt: skip
 
     def _miss(self, crossing: Crossing, miss: Miss) -> NoReturn:
@@ -186,6 +221,13 @@ class Calls:
             self._write_ahead(writes.unanswered(crossing), BoundaryState.INTERCEPTED, Answered())
         near = self._matcher.nearest(crossing.name, crossing.key, crossing.state, crossing.seen, crossing.kind)
         self._course.diverge(crossing, miss.kind, "", near)
+
+
+def _known(call: Call, asked: Any, text: bytes | None, outcome: Answered) -> dict[str, bytes]:
+    """The JSON of the sides whose stored form is known already."""
+    known = {} if text is None else {"seen": text, "proposed": text} if asked is call.proposed else {"seen": text}
+    answer = None if outcome.matched is None else outcome.matched.told()[0]
+    return known if answer is None else {**known, "raw": answer}
 
 
 def _side_unknown(call: Call, recorded: Crossing) -> bool:
