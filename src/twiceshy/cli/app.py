@@ -13,6 +13,7 @@ from twiceshy.cli.breaks import break_
 from twiceshy.cli.cases import case_app
 from twiceshy.cli.champions import champion_app
 from twiceshy.cli.gating import gate
+from twiceshy.cli.recording import record
 from twiceshy.cli.replays import replay
 from twiceshy.cli.settings import config_app, keys_app, schema
 from twiceshy.cli.tools import tools_app
@@ -41,6 +42,7 @@ def mounted() -> typer.Typer:
     )
     app.command("gate")(gate)
     app.command("replay")(replay)
+    app.command("record")(record)
     app.command("break")(break_)
     app.add_typer(case_app, name="case")
     app.add_typer(champion_app, name="champion")

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from twiceshy.commands import Command
     from twiceshy.frozen import FrozenClock
+    from twiceshy.gateway.listening import Listener
     from twiceshy.gateway.server import Server
     from twiceshy.sealing import Limits
 
@@ -80,15 +81,7 @@ class Hosted:
     @property
     def disposition(self) -> Disposition:
         """How it ended: with the last JSON value on its standard output, or how else."""
-        code = self.process.returncode
-        if code != 0:
-            return _failed(
-                f"exit_{code}" if code > 0 else f"signal_{-code}", "the command ended by itself without success"
-            )
-        output = last_value(_read(self.out))
-        if output is UNSET:
-            return _failed("no_output", "the command's standard output does not end with a JSON value")
-        return Disposition(output=output)
+        return ended(self.process.returncode, _read(self.out))
 
     @property
     def complaint(self) -> bytes:
@@ -123,7 +116,17 @@ class Hosted:
         )
 
 
-def environment(server: Server, user: Any) -> dict[str, str]:
+def ended(code: int, said: bytes) -> Disposition:
+    """How a command ended that left with this code and said this on standard output."""
+    if code != 0:
+        return _failed(f"exit_{code}" if code > 0 else f"signal_{-code}", "the command ended by itself without success")
+    output = last_value(said)
+    if output is UNSET:
+        return _failed("no_output", "the command's standard output does not end with a JSON value")
+    return Disposition(output=output)
+
+
+def environment(server: Listener, user: Any) -> dict[str, str]:
     """What a command is told: the addresses of every face, the token of this run, and its input where it is short."""
     origin, token = server.origin, server.token
     content = msgspec.json.encode(tagged(user)).decode()
@@ -160,7 +163,7 @@ def start(
     return Hosted(server=server, process=process, out=out, complaints=complaints, faketime=faketime)
 
 
-def serve(server: Server) -> Callable[[], None]:
+def serve(server: Listener) -> Callable[[], None]:
     """Answer in threads from now on. The function that comes back ends it, once all that was sent is answered."""
     accepting = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     accepting.start()

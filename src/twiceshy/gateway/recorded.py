@@ -1,0 +1,211 @@
+"""The gateway in front of real services: every request goes on and is recorded as a crossing, so that an unmodified agent leaves a record.
+
+A tool that passes through POST /tools or the MCP server is recorded whole. Of one that the agent runs itself, the model's conversation tells what was
+proposed and what was shown; the sides between are unknown, and say so. A stream is passed on once it is whole.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import suppress
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+import msgspec
+from msgspec import UNSET
+
+from twiceshy.boundary import Boundary, running
+from twiceshy.encoding import sealed
+from twiceshy.gateway import embeddings, mcp, messages, openai_responses
+from twiceshy.gateway.answers import Answer, refused
+from twiceshy.gateway.listening import Listener
+from twiceshy.gateway.server import MODEL_WIRES, decoded, object_of
+from twiceshy.gateway.upstream import UpstreamFailed, forward
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from types import ModuleType
+
+    from twiceshy.envelope import Envelope
+    from twiceshy.gateway.messages import Json
+    from twiceshy.gateway.upstream import Reply, Upstreams
+    from twiceshy.recording import Recorder
+
+_ERROR = 400
+
+
+class RecordingServer(Listener):
+    """A gateway that records. `asked` holds the first model request in our form: the run's system text and, where it has none of its own, its input."""
+
+    def __init__(self, recorder: Recorder, upstreams: Upstreams, token: str) -> None:
+        super().__init__(token)
+        self.asked: Json | None = None
+        self._boundary = Boundary(recorder)
+        self._upstreams = upstreams
+        self._guard = Lock()  # one thread a connection: guards the tables below
+        self._proposed: dict[str, Json] = {}
+        self._passed: Counter[str] = Counter()
+        self._derived: set[int] = set()
+        self._spoken: dict[str, list[Json]] = {}
+
+    def routed(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> Answer:
+        """The answer of the service behind a face. Raises nothing."""
+        try:
+            return self._faced(method, path, headers, body)
+        except messages.BadRequest as wrong:
+            return refused(400, "invalid_request_error", str(wrong))
+        except (OSError, msgspec.MsgspecError) as lost:
+            return refused(502, "upstream", f"the upstream gave no answer that can be read: {type(lost).__name__}")
+
+    def finished(self, envelope: Envelope) -> Envelope:
+        """The envelope with only those sides that were seen of the tools which the agent ran itself."""
+        crossings = [
+            msgspec.structs.replace(one, seen=UNSET, raw=UNSET) if one.seq in self._derived and not one.sub else one
+            for one in envelope.crossings
+        ]
+        return sealed(msgspec.structs.replace(envelope, crossings=tuple(crossings)))
+
+    def _faced(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> Answer:
+        if path == "/clock":
+            now = self._boundary.now()
+            return Answer(200, {"now": now.isoformat(), "unix_ms": int(now.timestamp() * 1000), "tz": str(now.tzinfo)})
+        if path in MODEL_WIRES:
+            return self._model(MODEL_WIRES[path], path, headers, body)
+        if path == "/v1/embeddings":
+            request = embeddings.asked(object_of(body))
+            return self._crossed(request, path, headers, body, lambda reply: embeddings.heard(reply.value))
+        if path == "/mcp":
+            return self._mcp(method, headers, body)
+        if path.startswith("/tools/"):
+            return self._tool(unquote(path.removeprefix("/tools/")), headers, body)
+        return _relayed(self._send(path, headers, body if method == "POST" else None))
+
+    def _model(self, wire: ModuleType, path: str, headers: Mapping[str, str], body: bytes) -> Answer:
+        told = object_of(body)
+        before = self._spoken.get(str(told.get("previous_response_id")), [])
+        request = wire.asked(told, before) if wire is openai_responses else wire.asked(told)
+        self.asked = self.asked or request
+        self._derive(request)
+        native: list[Json] = []
+
+        def output(reply: Reply) -> Json:
+            native.append(wire.gathered(reply.events()) if reply.streamed else reply.value)
+            heard: Json = wire.heard(native[0])
+            return heard
+
+        answer = self._crossed(request, path, headers, body, output)
+        if native:
+            said = messages.said(wire.heard(native[0]))
+            with self._guard:
+                self._proposed |= {str(call["id"]): call for call in said.calls}
+            if wire is openai_responses:
+                self._spoken[str(native[0].get("id"))] = openai_responses.spoken(request, told, said)
+        return answer
+
+    def _crossed(
+        self, request: Json, path: str, headers: Mapping[str, str], body: bytes, output: Callable[[Reply], Any]
+    ) -> Answer:
+        replies: list[Reply] = []
+
+        def ask(_: object) -> Any:
+            replies.append(self._send(path, headers, body))
+            return output(_sound(replies[0]))
+
+        with suppress(UpstreamFailed):  # recorded as it closed; the client gets what came
+            self._boundary.model(str(request.get("model")), ask)(request)
+        return _relayed(replies[0])
+
+    def _derive(self, request: Json) -> None:
+        """Record the tools that the agent ran itself since the last turn: an answer in the conversation to a proposal that passed no face of ours."""
+        for message in request["messages"]:
+            for part in message["parts"] if message["role"] == "tool" else ():
+                with self._guard:
+                    call = self._proposed.pop(str(part.get("id")), None)
+                    if call is None or not isinstance(call["arguments"], dict):
+                        continue
+                    passed = self._passed[call["name"]] > 0
+                    self._passed[call["name"]] -= passed
+                if not passed:
+                    self._boundary.tool(call["name"], self._shown(part.get("response")))(**call["arguments"])
+
+    def _shown(self, response: Any) -> Callable[..., Any]:
+        def shown(**_: object) -> Any:
+            passage = running()
+            if passage is not None:
+                self._derived.add(passage.seq)
+            return response
+
+        return shown
+
+    def _tool(self, name: str, headers: Mapping[str, str], body: bytes) -> Answer:
+        if self._upstreams.tools is None:
+            return refused(404, "not_found", "no --tools-upstream is set, so nothing is behind this face")
+        address = f"{self._upstreams.tools.rstrip('/')}/{name}"
+        return self._called(
+            name, object_of(body or b"{}"), lambda: forward(address, body, headers), lambda reply: reply.value
+        )
+
+    def _mcp(self, method: str, headers: Mapping[str, str], body: bytes) -> Answer:
+        if self._upstreams.mcp is None:
+            return refused(404, "not_found", "no --mcp-upstream is set, so nothing is behind this face")
+        if method != "POST":
+            return Answer(405, headers={"Allow": "POST"})
+        address = self._upstreams.mcp
+        told = decoded(body)
+        params = told.get("params") if isinstance(told, dict) and told.get("method") == "tools/call" else None
+        if not isinstance(params, dict):
+            return _relayed(forward(address, body, headers))
+        arguments = params.get("arguments") or {}
+        return self._called(str(params.get("name")), arguments, lambda: forward(address, body, headers), _mcp_value)
+
+    def _called(self, name: str, arguments: Json, send: Callable[[], Reply], value: Callable[[Reply], Any]) -> Answer:
+        replies: list[Reply] = []
+
+        def call(**_: object) -> Any:
+            replies.append(send())
+            return value(_sound(replies[0]))
+
+        with self._guard:
+            self._passed[name] += 1
+        with suppress(UpstreamFailed):  # as above
+            self._boundary.tool(name, call)(**arguments)
+        return _relayed(replies[0])
+
+    def _send(self, path: str, headers: Mapping[str, str], body: bytes | None) -> Reply:
+        theirs = path == "/v1/messages" or "anthropic-version" in headers
+        base = self._upstreams.anthropic if theirs else self._upstreams.openai
+        if base is None:
+            raise messages.BadRequest("no upstream is set for this protocol.")
+        if theirs:
+            key = {"x-api-key": self._upstreams.anthropic_key} if self._upstreams.anthropic_key else {}
+            return forward(base.rstrip("/") + path, body, headers, key=key)
+        key = {"authorization": f"Bearer {self._upstreams.openai_key}"} if self._upstreams.openai_key else {}
+        return forward(base.rstrip("/") + path.removeprefix("/v1"), body, headers, key=key)
+
+
+def _sound(reply: Reply) -> Reply:
+    if reply.status >= _ERROR:
+        raise UpstreamFailed(reply.status)
+    return reply
+
+
+def _mcp_value(reply: Reply) -> Any:
+    told = next((event for event in reply.events() if "id" in event), {}) if reply.streamed else reply.value
+    result = told.get("result")
+    if not isinstance(result, dict) or result.get("isError"):
+        told_by_tool = mcp.value(result) if isinstance(result, dict) else None
+        raise UpstreamFailed(422, messages.spelled(told_by_tool) if told_by_tool is not None else None)
+    return mcp.value(result)
+
+
+def _relayed(reply: Reply) -> Answer:
+    """An answer as it came."""
+    session = {
+        name: reply.headers[name]
+        for name in ("mcp-session-id", "retry-after", "x-should-retry")
+        if name in reply.headers
+    }
+    if reply.streamed:
+        return Answer(reply.status, events=[reply.body], headers=session)
+    return Answer(reply.status, msgspec.Raw(reply.body) if reply.body else None, headers=session)
