@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from twiceshy.envelope import CODE_KINDS, Effect, Kind
 from twiceshy.errors import InputError
 from twiceshy.outcome import BoundaryState, Mode
+from twiceshy.seam import Call
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from twiceshy.boundary import Call
     from twiceshy.policy import ToolsPolicy
 
 
@@ -123,6 +123,19 @@ class CutPoint:
         ):
             return BoundaryState.LIVE
         return BoundaryState.FROZEN
+
+    def manifest(self, declared: Collection[str], policy: ToolsPolicy) -> dict[str, str]:
+        """What a replay does at every boundary that a candidate declares (`kind:name`), met or not: frozen, live or intercepted; after a prefix, past its end.
+
+        By the policy alone: a tool that only the code calls a read shows as intercepted, and what was really done stands with each step.
+        """
+        states = {}
+        for name in sorted(declared):
+            kind, _, called = name.partition(":")
+            effect = policy.effect(called, _CALLED[Kind(kind)]) if kind in _CALLED else None
+            call = Call(kind=Kind(kind), name=called, seq=(self.after or 0) + 1)
+            states[name] = self.state(call, effect).value
+        return states
 
     @property
     def label(self) -> str:

@@ -127,12 +127,20 @@ def _command(name: str, held: CandidateSettings, config: Configuration) -> Comma
     )
 
 
-def judges(mode: str, live: Sequence[str] | None, after: int | None, freeze: Sequence[str] | None) -> list[Judge]:
-    """The one judging mode that the options name; none for `auto`. Raises ConfigurationError where they contradict each other."""
+def judges(
+    mode: str, live: Sequence[str] | None, after: int | None, freeze: Sequence[str] | None, *, comparing: bool = False
+) -> list[Judge]:
+    """The one judging mode that the options name; none for `auto`. comparing: `stub` is one too, which decides nothing.
+
+    Raises ConfigurationError where they contradict each other.
+    """
     from twiceshy.casefile import Judge
     from twiceshy.outcome import Mode
 
     varied = bool(live or freeze) or after is not None
+    if mode == Mode.STUB:
+        _stub(varied=varied, comparing=comparing)
+        return [Judge(mode=Mode.STUB)]
     if mode == "auto":
         return (
             [Judge(mode=Mode.CUT_POINT, live=list(live or ()), after=after, freeze=list(freeze or ()))]
@@ -146,6 +154,15 @@ def judges(mode: str, live: Sequence[str] | None, after: int | None, freeze: Seq
     made = Judge(mode=Mode(mode), live=list(live or ()), after=after, freeze=list(freeze or ()))
     _ = made.cut  # refuses a name that is no boundary
     return [made]
+
+
+def _stub(*, varied: bool, comparing: bool) -> None:
+    if not comparing:
+        raise ConfigurationError(
+            "--mode stub is for comparison only; no gate accepts it. Use it with `twiceshy replay`."
+        )
+    if varied:
+        raise ConfigurationError("--mode stub takes no --live, --after or --freeze: everything comes from the record.")
 
 
 def one_case(name: str, cases: Sequence[LoadedCase]) -> LoadedCase:

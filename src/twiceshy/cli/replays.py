@@ -14,7 +14,6 @@ from twiceshy.cli.options import (
     CasesOption,
     FreezeOption,
     LiveOption,
-    ModeOption,
     WeakOption,
     bench,
     candidate_spec,
@@ -42,13 +41,19 @@ Verbose = Annotated[
 Payloads = Annotated[
     bool, typer.Option("--show-payloads/--hide-payloads", help="Print the (redacted) values that differ.")
 ]
+ReplayModeOption = Annotated[
+    str,
+    typer.Option(
+        "--mode", "-m", help="auto, full, cut-point, world, or stub: all from the record, for comparison only."
+    ),
+]
 CODES = {Outcome.PASSED: 0, Outcome.FAILED: 1, Outcome.DIVERGED: 3, Outcome.ERROR: 4}
 
 
 def replay(
     case: CaseName,
     candidate: CandidateOption,
-    mode: ModeOption = "auto",
+    mode: ReplayModeOption = "auto",
     live: LiveOption = None,
     after: AfterOption = None,
     freeze: FreezeOption = None,
@@ -74,14 +79,17 @@ def replay(
     from twiceshy.sealing import Isolation
 
     with opened(case, candidate, cases, weak=allow_weak_isolation) as (session, loaded, rules):
-        terms = Terms(judges=judges(mode, live, after, freeze), trials=1, bench=bench(configured()))
+        terms = Terms(judges=judges(mode, live, after, freeze, comparing=True), trials=1, bench=bench(configured()))
         for judge in terms.judges:
             judge.cut.refuse_unknown(session.ready.boundaries)
         docket = graders([loaded], rules, terms, boundaries=session.ready.boundaries)
         judged = judge_case(session, docket[0], rules, terms, Candidacy())
-        complaint, isolation = session.said, session.ready.isolation
+        complaint, isolation, declared = session.said, session.ready.isolation, session.ready.boundaries
     for run in judged.modes:
         typer.echo(f"{loaded.case.id} [{run.cut.label}]")
+        if verbose:
+            for name, state in run.cut.manifest(declared, rules.policy).items():
+                typer.echo(f"  {state:<12} {name}")
         options = transcripttext.Options(whole=verbose, payloads=show_payloads)
         typer.echo(transcripttext.render(loaded.envelope, run.deciding.transcript, run.verdict, options), nl=False)
     if verbose and show_payloads and complaint:
