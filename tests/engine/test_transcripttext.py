@@ -17,6 +17,7 @@ from twiceshy.cutpoint import CutPoint
 from twiceshy.envelope import Crossing, Effect, Kind
 from twiceshy.grading import case_grader
 from twiceshy.outcome import AnsweredBy, Divergence
+from twiceshy.reporting import colours
 from twiceshy.reporting.transcripttext import Options, render
 from twiceshy.transcript import Diverged, FieldDiff, Near, Played
 
@@ -52,8 +53,8 @@ def alike(*, shown_order: Any = None) -> list[Played]:
 
 def test_violation_stands_at_its_step() -> None:
     lines = shown(*alike(), a_write(5, "send_message")).splitlines()
-    assert lines[0].endswith("FAILED (invariant)")
-    at = next(number for number, line in enumerate(lines) if "#4 tool issue_refund [intercepted]" in line)
+    assert lines[0].endswith("FAILED (invariant), see #4")
+    at = next(number for number, line in enumerate(lines) if ">#4 tool issue_refund [intercepted]" in line)
     assert "no-large-refund (hard): too large" in lines[at + 1]
 
 
@@ -125,3 +126,54 @@ def test_hostile_names_are_harmless() -> None:
     assert "\x1b" not in text
     assert "\u202e" not in text
     assert not [line for line in text.splitlines() if line.lstrip().startswith("::")]
+
+
+def test_deciding_step_stands_out() -> None:
+    assert [line for line in shown(*alike()).splitlines() if ">#" in line] == [
+        "- >#4 tool issue_refund [intercepted]".replace("-", " ", 1)
+    ]
+
+
+def test_refusal_for_writes_names_them() -> None:
+    near = Near(place="#5", reason="other writes came before it")
+    diverged = Diverged(kind=Divergence.STATE_MISMATCH, place="#5", boundary="tool:send_message", nearest=[near])
+    played = [*alike()[:3], a_write(4, "issue_refund", seen={"amount": 750}, blocked_by="limit")]
+    text = shown(*played, divergence=diverged)
+    assert "#5 was recorded after issue_refund #4; here it comes after no write" in text
+
+
+def test_difference_on_both_sides_is_told_once() -> None:
+    order = a_played(2, "get_order", raw={"limit": 500, "item": "lamp"}, shown={"item": "lamp"})
+    text = shown(a_model(1), order, options=Options(payloads=True))
+    assert text.count("'desk' -> 'lamp'") == 1
+    assert "raw and shown item: 'desk' -> 'lamp'" in text
+
+
+def test_texts_differ_line_by_line() -> None:
+    record = (a_crossing(1, "get_order", seen={"text": "one\ntwo\nthree"}),)
+    text = shown(
+        a_played(1, "get_order", seen={"text": "one\n2\nthree"}), record=record, options=Options(payloads=True)
+    )
+    assert "- two" in text
+    assert "+ 2" in text
+    assert "- one" not in text
+
+
+def test_long_values_are_shown_where_they_differ() -> None:
+    record = (a_crossing(1, "get_order", seen={"text": "x" * 300 + "left" + "y" * 300}),)
+    text = shown(
+        a_played(1, "get_order", seen={"text": "x" * 300 + "right" + "y" * 300}), record=record, options=Options(payloads=True)
+    )  # fmt: skip
+    assert "left" in text
+    assert "right" in text
+    assert max(map(len, text.splitlines())) < 250
+
+
+def test_colour_only_where_it_is_wanted() -> None:
+    text = shown(*alike())
+    assert "\x1b" not in text
+    assert colours.painted(text).replace("\x1b[0m", "").count("\x1b") >= 2
+    assert colours.wanted({}, terminal=True)
+    assert not colours.wanted({}, terminal=False)
+    assert not colours.wanted({"NO_COLOR": "1"}, terminal=True)
+    assert not colours.wanted({"TERM": "dumb"}, terminal=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
@@ -73,7 +74,7 @@ def replay(
       twiceshy replay refund-3a4d36f7d30b -c examples.refund:guarded --after 3 -v
     """
     from twiceshy.judging import Terms, graders, judge_case
-    from twiceshy.reporting import transcripttext
+    from twiceshy.reporting import colours, transcripttext
     from twiceshy.reporting.escaping import plain
     from twiceshy.results import Candidacy
     from twiceshy.sealing import Isolation
@@ -91,7 +92,9 @@ def replay(
             for name, state in run.cut.manifest(declared, rules.policy).items():
                 typer.echo(f"  {state:<12} {name}")
         options = transcripttext.Options(whole=verbose, payloads=show_payloads)
-        typer.echo(transcripttext.render(loaded.envelope, run.deciding.transcript, run.verdict, options), nl=False)
+        text = transcripttext.render(loaded.envelope, run.deciding.transcript, run.verdict, options)
+        in_colour = colours.wanted(os.environ, terminal=sys.stdout.isatty())
+        typer.echo(colours.painted(text) if in_colour else text, nl=False)
     if verbose and show_payloads and complaint:
         typer.echo("the command said on standard error:")
         typer.echo("".join(f"  {plain(line)}\n" for line in complaint.splitlines()[-20:]), nl=False)
