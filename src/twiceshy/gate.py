@@ -27,6 +27,8 @@ ALPHA = 0.05
 """The level of the one-sided exact McNemar test (signatures.md §10.3)."""
 
 _HERMETIC = "hermetic"
+_UNHELD = "without hermetic isolation"
+_ISOLATIONS = {"clock-unsealed": "by the machine's clock (libfaketime is not installed, or does not reach the command)"}
 _BUDGET = re.compile(r"(?P<number>\d+(?:\.\d+)?)(?P<percent>%?)")
 
 
@@ -171,7 +173,8 @@ def _reasons(results: Sequence[Result], policy: Policy, not_run: int) -> Iterato
         yield Reason(4, f"{_cases(len(errors))} could not be judged by our own fault: {_named(errors)}")
     weak = [result for result in results if result.outcome is not Outcome.ERROR and result.isolation != _HERMETIC]
     if weak:
-        yield Reason(4, f"{_cases(len(weak))} ran without hermetic isolation, which no gate accepts: {_named(weak)}")
+        how = " and ".join(sorted({_ISOLATIONS.get(result.isolation, _UNHELD) for result in weak}))
+        yield Reason(4, f"{_cases(len(weak))} ran {how}, which no gate accepts: {_named(weak)}")
     if not_run:
         yield Reason(4, f"{_cases(not_run)} selected, but not run to the end")
     if Outcome.DIVERGED in policy.fail_on:

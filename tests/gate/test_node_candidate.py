@@ -77,16 +77,19 @@ def test_a_node_agent_is_judged_by_the_catalog(project: Path, candidate: str, co
     assert (done.returncode, said in done.stdout) == (code, True), done.stdout + done.stderr
 
 
-def test_no_gate_accepts_the_machines_clock(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A wrapper that is no known program: nobody can say whether libfaketime reaches what it starts."""
-    (project / "wrapped").write_text("#!/nowhere/interpreter\n")
+def test_no_gate_accepts_the_machines_clock(project: Path) -> None:
+    """A shell that says of itself, in bytes that no loader reads, that it is a Go program, which asks the kernel for the time."""
+    shell = bytearray(Path("/bin/sh").read_bytes())
+    shell[9:13] = b"Go\x00\x00"
+    (project / "wrapped").write_bytes(shell)
     (project / "wrapped").chmod(0o755)
     toml = (project / "twiceshy.toml").read_text()
     (project / "twiceshy.toml").write_text(
-        toml + '\n[candidate.wrapped]\ncommand = ["./wrapped"]\nworkflow = "refund"\ntools = ["http"]\n'
+        toml
+        + '\n[candidate.wrapped]\ncommand = ["./wrapped", "-c", "node agent.mjs --guarded"]\nworkflow = "refund"\ntools = ["http"]\n'
     )
     done = twiceshy(project, "gate", "--candidate", "wrapped")
-    assert done.returncode == 4, done.stdout + done.stderr
+    assert (done.returncode, "by the machine's clock" in done.stdout) == (4, True), done.stdout + done.stderr
 
 
 def test_tools_that_go_elsewhere_are_refused(project: Path) -> None:
