@@ -195,3 +195,17 @@ def test_what_an_inner_agent_declares_is_known() -> None:
     factory = candidate(workflow="refund")(in_turn(1))
     said = factory.__twiceshy_candidate__  # type: ignore[attr-defined]
     assert described(factory, said).boundaries == {"handoff:specialist", "model:inner", "tool:find", "tool:pay"}
+
+
+def test_another_answer_of_an_agent_makes_the_rest_stale() -> None:
+    def build(answer: str) -> Callable[[Boundary], Agent]:
+        def make(boundary: Boundary) -> Agent:
+            ask = boundary.handoff("specialist", lambda within: lambda _: answer)
+            triage = boundary.model("triage", lambda request: {"parts": []})
+            return lambda _: [ask(1), triage("go on")]
+
+        return make
+
+    envelope = recorded(build("yes"))
+    assert [p.stale for p in replayed(build("yes"), envelope).played] == [False, False]
+    assert [p.stale for p in replayed(build("no"), envelope).played] == [False, True]

@@ -209,6 +209,11 @@ def test_a_hook_runs_live_and_makes_the_rest_stale() -> None:
     assert [p.stale for p in told.played if p.crossing.name == "planner"] == [False, True]
 
 
+def test_a_hook_that_is_gone_makes_the_rest_stale() -> None:
+    told = replay(record(with_strip=with_strip))
+    assert [p.stale for p in told.played if p.crossing.name == "planner"] == [False, True]
+
+
 def test_a_frozen_prefix_takes_hooks_from_the_record() -> None:
     envelope = record(with_strip=with_strip)
     told = replay(envelope, cut=CutPoint(mode=Mode.CUT_POINT, after=3))
