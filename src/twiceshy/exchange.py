@@ -14,6 +14,7 @@ from twiceshy.outcome import Mode
 from twiceshy.policy import ToolsPolicy
 from twiceshy.redaction import Policy as RedactionPolicy
 from twiceshy.sealing import Attempt, Isolation, Limits, Targets
+from twiceshy.simulators.served import SimulatedAnswer
 from twiceshy.writes import DeclaredGrant, DeclaredWrite
 
 # Far under the default send buffer of a SOCK_SEQPACKET pair (208 kB), in which one packet must fit.
@@ -71,6 +72,9 @@ class Trial(Record, frozen=True, kw_only=True):
     user_turns: str | None = None
     world: str | None = None
     """The path of the case's world.yaml, where this trial has a world."""
+    world_leads: bool = False
+    """Whether the world has its resources from the start."""
+    simulated: list[SimulatedAnswer] = []
     breaks: list[str] = []
     limits: Limits = Limits()
     seed: str

@@ -171,15 +171,24 @@ def _reasons(results: Sequence[Result], policy: Policy, not_run: int) -> Iterato
     errors = _only(results, Outcome.ERROR)
     if errors:
         yield Reason(4, f"{_cases(len(errors))} could not be judged by our own fault: {_named(errors)}")
-    weak = [result for result in results if result.outcome is not Outcome.ERROR and result.isolation != _HERMETIC]
-    if weak:
-        how = " and ".join(sorted({_ISOLATIONS.get(result.isolation, _UNHELD) for result in weak}))
-        yield Reason(4, f"{_cases(len(weak))} ran {how}, which no gate accepts: {_named(weak)}")
+    yield from _unaccepted(results)
     if not_run:
         yield Reason(4, f"{_cases(not_run)} selected, but not run to the end")
     if Outcome.DIVERGED in policy.fail_on:
         yield from _diverged(results, policy)
     yield from _too_few(results, policy)
+
+
+def _unaccepted(results: Sequence[Result]) -> Iterator[Reason]:
+    """What no gate accepts, whatever it came to: weak isolation and simulated answers."""
+    weak = [result for result in results if result.outcome is not Outcome.ERROR and result.isolation != _HERMETIC]
+    if weak:
+        how = " and ".join(sorted({_ISOLATIONS.get(result.isolation, _UNHELD) for result in weak}))
+        yield Reason(4, f"{_cases(len(weak))} ran {how}, which no gate accepts: {_named(weak)}")
+    simulated = [result for result in results if result.simulated]
+    if simulated:
+        said = f"{_cases(len(simulated))} rest on simulated answers, which no gate accepts: {_named(simulated)}"
+        yield Reason(4, said)
 
 
 def _whole(conversations: Sequence[Conversation], policy: Policy) -> Iterator[Reason]:

@@ -108,6 +108,7 @@ class AnsweredBy(StrEnum):
     GUARD = "guard"
     VALIDATION = "validation"
     WORLD = "world"
+    SIMULATED = "simulated"
     DECLARED = "declared"
     TEMPLATE = "template"
     OUTPUT_SCHEMA = "output_schema"

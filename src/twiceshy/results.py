@@ -73,7 +73,7 @@ def case_result(
         divergence=_divergence(verdict.divergence, transcript, grader.policy), boundaries=_boundaries(transcript), write_intents=_intents(transcript),
         open=verdict.open, exercised=sorted(seen.live), notes=verdict.notes, duration_ms=duration_ms,
         dimensions=[_dimension(score) for score in verdict.dimensions if score.n or score.threshold is not None],
-        world=_world(grader.loaded),
+        world=_world(grader.loaded), simulated=any(trial.transcript.simulated for mode in modes for trial in mode.trials),
         turns=_turns(grader, deciding),
     )  # fmt: skip
 

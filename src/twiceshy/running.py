@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from twiceshy.policy import ToolsPolicy
     from twiceshy.redaction import Policy as RedactionPolicy
     from twiceshy.sealing import Targets
+    from twiceshy.simulators.served import SimulatedAnswer
     from twiceshy.transcript import Crash, Transcript
 
 _START_S = 120.0
@@ -59,7 +60,7 @@ class CandidateSpec:
 class Task:
     """One trial to run: a case, a judging mode, the tools' policy, breaks, and the trial's number from 0.
 
-    redaction, key: how the case was redacted, and the key (bytes) where it is at hand.
+    redaction, key: how the case was redacted, and the key (bytes) where it is at hand. simulated: the answers of an exploration so far.
     """
 
     loaded: LoadedCase
@@ -70,6 +71,7 @@ class Task:
     limits: Limits = field(default_factory=Limits)
     redaction: RedactionPolicy | None = None
     key: bytes | None = field(default=None, repr=False)
+    simulated: Sequence[SimulatedAnswer] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -282,6 +284,9 @@ def _trial(task: Task) -> Trial:
         flags=task.loaded.case.flags,
         user_turns=task.loaded.case.user_turns,
         world=_world(task),
+        world_leads=task.judge.mode is Mode.WORLD
+        or (task.judge.mode is Mode.EXPLORE and task.loaded.case.misses != "world"),
+        simulated=list(task.simulated),
         breaks=list(task.breaks),
         limits=task.limits,
         seed=task.loaded.case.id,
@@ -291,9 +296,9 @@ def _trial(task: Task) -> Trial:
 
 
 def _world(task: Task) -> str | None:
-    """The world that answers in this trial: always in the mode `world`, else where the case sends its misses there."""
+    """The world that answers in this trial: always in the modes `world` and `explore`, else where the case sends its misses there."""
     loaded = task.loaded
-    if loaded.world is None or (task.judge.mode is not Mode.WORLD and loaded.case.misses != "world"):
+    if loaded.world is None or (task.judge.mode not in (Mode.WORLD, Mode.EXPLORE) and loaded.case.misses != "world"):
         return None
     return str(loaded.world.path.resolve())
 

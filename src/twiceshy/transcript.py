@@ -109,6 +109,11 @@ class Transcript(Record, frozen=True, kw_only=True):
     fault: str | None = None
 
     @property
+    def simulated(self) -> int:
+        """How many answers were simulated: a run with any is no evidence."""
+        return sum(played.answered_by is AnsweredBy.SIMULATED for played in self.played)
+
+    @property
     def digest(self) -> str:
         """The sha256 of everything in the transcript, in (group, scope, key) order: what bit-stability is defined on.
 

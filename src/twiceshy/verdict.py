@@ -345,6 +345,8 @@ class Result(Record, frozen=True, kw_only=True):
     open: list[str] = []
     exercised: list[str] = []
     world: WorldRef | None = None
+    simulated: bool = False
+    """Whether a simulator answered anything in it: no gate accepts that."""
     notes: list[str] = []
     dimensions: list[Dimension] = []
     """Those that apply or have a threshold, of the trial that decides."""

@@ -24,7 +24,6 @@ from twiceshy.envelope import Disposition
 from twiceshy.errors import CandidateError, IsolationNotHeld, TwiceshyError, Unrecordable
 from twiceshy.exchange import Channel, Over, Ready, Refused, Start, Trial
 from twiceshy.journal import Journal
-from twiceshy.outcome import Mode
 from twiceshy.recording import error_record, run
 from twiceshy.redaction import Keyring, Redactor
 from twiceshy.replaying import Replay, Terms
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from twiceshy.candidates import Factory
     from twiceshy.commands import Command
     from twiceshy.envelope import Clock, Envelope, Versions
+    from twiceshy.outcome import Mode
     from twiceshy.transcript import Diverged
     from twiceshy.worlds.authority import Authority
 
@@ -177,8 +177,8 @@ def _recorded(trial: Trial) -> Recorded:
     if trial.world is None:
         return Recorded(envelope)
     world = loading.load(Path(trial.world), trial.policy)
-    prove(world, envelope, trial.policy, alone=trial.mode is Mode.WORLD)
-    return Recorded(envelope, for_run(world, trial.policy, first=trial.mode is Mode.WORLD))
+    prove(world, envelope, trial.policy, alone=trial.world_leads)
+    return Recorded(envelope, for_run(world, trial.policy, first=trial.world_leads))
 
 
 def _play(factory: Factory, boundaries: frozenset[str], channel: Channel, recorded: Recorded, trial: Trial) -> NoReturn:
@@ -285,7 +285,7 @@ def _terms(trial: Trial, recorded: Recorded) -> Terms:
     seed = f"{trial.seed}/{trial.number}".encode()
     return Terms(
         policy=trial.policy, cut=cut, declared=trial.declared, grants=trial.grants, flags=trial.flags, seed=seed,
-        world=recorded.world,
+        world=recorded.world, simulated=trial.simulated,
         pseudonymise=_pseudonymise(trial, recorded.envelope), agrees=_agrees(trial),
     )  # fmt: skip
 

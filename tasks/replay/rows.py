@@ -72,6 +72,7 @@ def replay_row(session: Session, loaded: LoadedCase, line: TrialLine, *, exercis
     failed, divergence = verdict.outcome is Outcome.ERROR, verdict.divergence
     told = divergence is not None and (verdict.outcome is Outcome.DIVERGED or verdict.decided)
     return _identity(session, loaded, line.judge) | {
+        "simulated": transcript.simulated > 0,
         "replay_id": replay_id(session, line), "trial": line.trial + 1, "broken_by": line.broken_by, "break_state": line.break_state,
         "outcome": verdict.outcome.value, "decided": verdict.decided,
         "failure": verdict.failure.value if verdict.failure and not failed else None,
@@ -118,7 +119,7 @@ def _identity(session: Session, loaded: LoadedCase, judge: Judge) -> Row:
         "signature": case.signature_id, "slug": case.signature, "trace_id": case.trace_id, "mode": judge.mode.value,
         "live": ",".join(sorted(judge.live)), "after": judge.after or 0, "night": session.night, "candidate": session.candidate,
         "candidate_digest": session.candidate_digest, "champion_digest": session.champion_digest, "isolation": session.ready.isolation,
-        "simulated": False, "seed": case.id, "versions": _text(msgspec.to_builtins(session.ready.versions)),
+        "seed": case.id, "versions": _text(msgspec.to_builtins(session.ready.versions)),
         "harness_state": session.harness_state,
     }  # fmt: skip
 

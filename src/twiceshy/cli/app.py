@@ -12,6 +12,7 @@ from twiceshy import configuration
 from twiceshy.cli.breaks import break_
 from twiceshy.cli.cases import case_app
 from twiceshy.cli.champions import champion_app
+from twiceshy.cli.explorations import explore
 from twiceshy.cli.gating import gate
 from twiceshy.cli.recording import record
 from twiceshy.cli.replays import replay
@@ -42,6 +43,7 @@ def mounted() -> typer.Typer:
     )
     app.command("gate")(gate)
     app.command("replay")(replay)
+    app.command("explore")(explore)
     app.command("record")(record)
     app.command("break")(break_)
     app.add_typer(case_app, name="case")

@@ -147,6 +147,10 @@ def judges(
             if varied
             else []
         )
+    if mode == Mode.EXPLORE:
+        raise ConfigurationError(
+            "--mode explore: no gate and no break accepts it. Explore one case with twiceshy explore."
+        )
     if mode not in (Mode.FULL, Mode.CUT_POINT, Mode.WORLD):
         raise ConfigurationError(f"--mode {mode!r}: write auto, full, cut-point or world.")
     if mode == Mode.FULL and varied:

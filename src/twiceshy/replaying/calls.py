@@ -15,6 +15,7 @@ from twiceshy.history import Attempts, effective
 from twiceshy.matching import Hit, fresh
 from twiceshy.outcome import AnsweredBy, BoundaryState, Divergence, Mode
 from twiceshy.raising import raised_again
+from twiceshy.simulators.served import SimulatedAnswers
 from twiceshy.transcript import Played
 from twiceshy.worlds.siding import WorldSide
 from twiceshy.worlds.tables import WorldMiss
@@ -45,6 +46,7 @@ class Calls:
         self._effects: dict[tuple[str, Effect | None], Effect] = {}
         self._boundaries: dict[tuple[Kind, str, Effect, bool], BoundaryState] = {}
         self._staged = course.cut.after is not None or course.cut.mode is Mode.STUB
+        self._simulated = SimulatedAnswers(course.terms.simulated)
         self._world = WorldSide(course.terms.world() if course.terms.world else None, course.cut, course.policy)
 
     def answer(self, call: Call) -> Answer:
@@ -117,7 +119,7 @@ class Calls:
         if self._world.may_take(call, effect):
             return self._from_world(call, crossing, effect)
         if effect is not Effect.WRITE or found.kind is Divergence.STATE_MISMATCH:
-            self._miss(crossing, found)
+            return self._simulated.next(crossing) or self._miss(crossing, found)
         return self._unrecorded_write(call, crossing.seen)
 
     def _recorded(self, call: Call, crossing: Crossing, hit: Hit) -> Answered:
@@ -140,6 +142,9 @@ class Calls:
         try:
             answered = self._world.answer(crossing)
         except WorldMiss as miss:
+            simulated = self._simulated.next(crossing)
+            if simulated is not None:
+                return simulated
             if effect is Effect.WRITE:
                 self._write_ahead(writes.unanswered(crossing), BoundaryState.INTERCEPTED, Answered())
             self._course.diverge(crossing, Divergence.WORLD_MISS, str(miss))

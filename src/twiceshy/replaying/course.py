@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from twiceshy.outcome import Divergence
     from twiceshy.pinned import VirtualClock
     from twiceshy.policy import ToolsPolicy
+    from twiceshy.simulators.served import SimulatedAnswer
     from twiceshy.worlds.authority import Authority
     from twiceshy.writes import DeclaredGrant, DeclaredWrite
 
@@ -64,6 +65,7 @@ class Terms:
     agrees: Callable[[Any, Any], bool] | None = None
     world: Callable[[], Authority] | None = None
     """Starts the case's world for one run, where it has one."""
+    simulated: Sequence[SimulatedAnswer] = ()
 
 
 class Course:

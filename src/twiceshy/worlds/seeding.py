@@ -69,7 +69,7 @@ class _Seeding:
         if not succeeded and stated is UNSET:
             self.notes.append(f"{tool} has no known answer, so the world does not answer it")
             return
-        answer = _templated(succeeded[0].answer, succeeded[0].crossing.asked) if succeeded else stated
+        answer = templated(succeeded[0].answer, succeeded[0].crossing.asked) if succeeded else stated
         touched = [name for name in self.tables if self._touches(tool, name)]
         log = self._free(tool)
         changes: list[Written] = [
@@ -222,7 +222,7 @@ def _failure(recording: Recording) -> Written:
     if error is None:
         return {}
     if recording.raised is None:
-        return {"type": error.type, "answer": _templated(recording.answer, args)}
+        return {"type": error.type, "answer": templated(recording.answer, args)}
     return {"class": error.cls, "type": error.type, "message": _inserted(error.message, args)}
 
 
@@ -238,12 +238,12 @@ def _whole(recording: Recording) -> Written:
     return {"args": recording.crossing.asked, "result": recording.answer}
 
 
-def _templated(answer: Any, args: Any, name: str = "") -> Any:
+def templated(answer: Any, args: Any, name: str = "") -> Any:
     """The answer with the arguments that stand in it as they are; one that is no text only where it goes by the same name."""
     if isinstance(answer, dict):
-        return {name: _templated(item, args, name) for name, item in answer.items()}
+        return {name: templated(item, args, name) for name, item in answer.items()}
     if isinstance(answer, list):
-        return [_templated(item, args) for item in answer]
+        return [templated(item, args) for item in answer]
     if isinstance(answer, str) and answer:
         return _inserted(answer, args, whole=True)
     if name and isinstance(args, dict) and name in args and equal(args[name], answer):
