@@ -67,7 +67,8 @@ def diff(
 
     Ends with 0 where nothing differs, else with 1.
 
-    Example:
+    For example:
+
       twiceshy champion diff -c refund
     """
     from twiceshy import champion

@@ -53,7 +53,8 @@ def record(
 
     It is told OPENAI_BASE_URL, ANTHROPIC_BASE_URL, TWICESHY_MCP_URL and TWICESHY_TOOLS_URL, as in a replay. Ends with the command's own exit code.
 
-    Example:
+    For example:
+
       twiceshy record -w refund -o traces/run.jsonl --input '{"message": "..."}' -- node agent.mjs
     """
     import msgspec

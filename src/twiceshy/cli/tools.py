@@ -46,7 +46,8 @@ def lint(workflow: Workflow, traces: Traces = None, cases: CasesOption = None) -
 
     Exit codes: 0 nothing is refuted, 1 a narrowing is, 5 there is no trace to hold it against.
 
-    Example:
+    For example:
+
       twiceshy tools lint refund --traces data/corpus/proposed
     """
     from twiceshy import documents, policy
@@ -68,7 +69,8 @@ def lint(workflow: Workflow, traces: Traces = None, cases: CasesOption = None) -
 def suggest(workflow: Workflow, traces: Traces = None, mcp: Listing = None, cases: CasesOption = None) -> None:
     """Propose effects of tools from MCP hints and recorded traces, as a diff of tools.yaml. A person applies it; nothing is written.
 
-    Example:
+    For example:
+
       twiceshy tools suggest refund --mcp listing.json > tools.diff
     """
     from twiceshy import documents, policy, suggesting
