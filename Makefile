@@ -12,7 +12,7 @@ READY := .venv/.ready
 # The folders that mypy, deptry and the length check read; a room that is not built yet is left out.
 CODE := $(wildcard src tasks flows dashboards examples benchmarks)
 
-.PHONY: help setup demo lint test check bench lock
+.PHONY: help setup demo lint test check bench mutants lock
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,6 +38,9 @@ check: lint test ## all that CI runs, cheapest first, stopping at the first red
 
 bench: $(READY) ## run every script in benchmarks/; each ends with one JSON line
 	@for script in $(filter-out __init__,$(basename $(notdir $(wildcard benchmarks/*.py)))); do $(BIN)/python -m benchmarks.$$script || exit 1; done
+
+mutants: $(READY) ## mutate the modules that decide a verdict; unexplained survivors are red (MODULE=cutpoint takes one; hours for all)
+	$(BIN)/python tests/house/mutants.py $(MODULE)
 
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock"

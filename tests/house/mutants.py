@@ -1,0 +1,85 @@
+"""`make mutants`: mutmut on the modules that decide whether a gate is red; every survivor has to be explained in survivors.toml.
+
+`python tests/house/mutants.py [MODULE ...]`: names as in `MODULES`; none means all of them. Ends with 1 where a mutant survives that nobody explained, or an
+explanation stands for none that survives. A mutant is known by its function and its change, which an edit elsewhere in the file does not move.
+"""
+
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[2]
+EXPLAINED = Path(__file__).with_name("survivors.toml")
+MODULES = ("identity", "replaying", "cutpoint", "invariants", "grading")
+ALIVE = ("survived", "no tests", "timeout", "suspicious")
+
+
+class Survivor(NamedTuple):
+    """A mutant that no test noticed: the function it is in, and the lines before and after."""
+
+    function: str
+    was: str
+    now: str
+
+
+def main(chosen: list[str]) -> int:
+    """Run mutmut module by module, and tell what is left."""
+    wrong = set(chosen) - set(MODULES)
+    if wrong:
+        print(f"no such module: {', '.join(sorted(wrong))}; there are {', '.join(MODULES)}")
+        return 2
+    explained = _explained()
+    left: set[Survivor] = set()
+    for module in chosen or MODULES:
+        _mutmut("run", "--max-children", "2", f"twiceshy.{module}.*")
+        left |= set(_left(module))
+    unexplained = left - explained
+    stale = {one for one in explained - left if one.function.split(".")[1] in (chosen or MODULES)}
+    for one in sorted(unexplained):
+        print(f"survived, and nobody says why: {one.function}\n  - {one.was}\n  + {one.now}")
+    for one in sorted(stale):
+        print(f"explained, and killed: {one.function}\n  - {one.was}\n  + {one.now}")
+    print(f"{len(left)} survivors, {len(left & explained)} explained")
+    return 1 if unexplained or stale else 0
+
+
+def _left(module: str) -> Iterator[Survivor]:
+    """The survivors of a module. A run that tried nothing, or not everything, proves nothing: it ends here."""
+    lines = [line.strip().partition(": ") for line in _mutmut("results", "--all", "true").splitlines()]
+    states = {name: state for name, _, state in lines if name.startswith(f"twiceshy.{module}.")}
+    untried = [name for name, state in states.items() if state not in (*ALIVE, "killed")]
+    if not states or untried:
+        raise SystemExit(f"mutmut left {len(untried)} of {len(states)} mutants of {module} untried; run it again.")
+    for name, state in states.items():
+        if state in ALIVE:
+            yield _shown(name)
+
+
+def _shown(name: str) -> Survivor:
+    diff = [line for line in _mutmut("show", name).splitlines() if line[:3] not in ("---", "+++")]
+    was = " ".join(line[1:].strip() for line in diff if line.startswith("-"))
+    now = " ".join(line[1:].strip() for line in diff if line.startswith("+"))
+    return Survivor(name.rpartition("__mutmut_")[0], was, now)
+
+
+def _explained() -> set[Survivor]:
+    held = tomllib.loads(EXPLAINED.read_text(encoding="utf-8")).get("survivor", [])
+    lacking = [one["function"] for one in held if not one.get("why")]
+    if lacking:
+        raise SystemExit(f"{EXPLAINED}: no reason given for {', '.join(lacking)}")
+    return {Survivor(one["function"], one["was"], one["now"]) for one in held}
+
+
+def _mutmut(*words: str) -> str:
+    command = [sys.executable, "-m", "mutmut", *words]
+    done = subprocess.run(command, check=False, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    if done.returncode and words[0] != "run":
+        raise SystemExit(done.returncode)
+    return done.stdout
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
