@@ -48,7 +48,7 @@ def test_nothing_known_before_it_came_back() -> None:
     error = ErrorRecord(cls="ValueError", message="the limit is 500")
     run = replayed_run(
         a_transcript(
-            a_model(1, raw={"text": "refund 999"}),
+            a_model(1, raw={"text": "refund 999"}, shown={"text": "refund 999"}),
             a_played(2, raw={"id": "A184", "secret": 123}, shown={"id": "A184"}),
             a_played(3, error=error, raw=msgspec.UNSET, shown=msgspec.UNSET),
             a_played(4),
