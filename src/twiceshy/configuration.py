@@ -53,6 +53,10 @@ class CandidateSettings(Record, frozen=True, kw_only=True):
     path: tuple[str, ...] = (".",)
     allow_env: list[str] = []
 
+    def __post_init__(self) -> None:
+        if self.factory is None and not self.command:
+            raise ValueError("missing required field `factory`, or a `command`")
+
 
 class GateSettings(Record, frozen=True, kw_only=True):
     """Defaults of `twiceshy gate`. max_diverged: a count, or a percentage as "5%"."""

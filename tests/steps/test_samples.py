@@ -77,9 +77,12 @@ def _value(text: str | None) -> Any:
 
 
 def as_exported(crossing: Crossing) -> Crossing:
-    """A recorded crossing without what a reader works out anew: from the tools' policy, and a hook's group from its step."""
+    """A recorded crossing without what a reader works out anew (from the tools' policy, and a hook's group from its step), and without the passage that a draw
+    lay in, for which the attributes of a span have no word.
+    """
     group = None if crossing.sub else crossing.group
-    return msgspec.structs.replace(crossing, key="", state="", effect=None, group=group)
+    parent = None if crossing.kind is Kind.RANDOM else crossing.parent
+    return msgspec.structs.replace(crossing, key="", state="", effect=None, group=group, parent=parent)
 
 
 @pytest.mark.parametrize(

@@ -101,10 +101,8 @@ def candidate_spec(text: str, config: Configuration) -> CandidateSpec:
     path = [config.root / part for part in held.path]
     if held.command:
         return CandidateSpec(factory=text, path=path, allow_env=held.allow_env, command=_command(text, held, config))
-    if held.factory is None:
-        raise ConfigurationError(f"candidate {text!r} in twiceshy.toml has neither a factory nor a command.")
     python = sys.executable if held.python is None else str(config.root / held.python)
-    return CandidateSpec(factory=held.factory, path=path, python=python, allow_env=held.allow_env)
+    return CandidateSpec(factory=str(held.factory), path=path, python=python, allow_env=held.allow_env)
 
 
 def _command(name: str, held: CandidateSettings, config: Configuration) -> Command:
