@@ -148,7 +148,7 @@ def test_a_damaged_case_is_one_clear_line(
         (["-c", "nowhere:build"], "No module named 'nowhere'"),
         (["-c", "refnd"], "not in twiceshy.toml"),
         (["-c", "examples.refund:buggy", "--live", "tool:issue_refund"], "no replay executes a write"),
-        (["-c", "examples.refund:buggy", "--mode", "stub"], "write auto, full or cut-point"),
+        (["-c", "examples.refund:buggy", "--mode", "stub"], "--mode stub is for comparison only"),
         (["-c", "examples.refund:buggy", "--max-diverged", "few"], "neither a number nor a percentage"),
         (["-c", "examples.refund:buggy", "--select", "tol:x"], "keys are id"),
         (["-c", "examples.refund:buggy", "--champion", "missing.json"], "missing.json"),
