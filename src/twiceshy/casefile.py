@@ -288,6 +288,12 @@ def _check_rows(document: documents.Document, case: Case) -> None:
     if (terms.goal or terms.may_change or terms.nothing_else) and case.world is UNSET:
         line = document.line("$.expect")
         raise CaseError.at(document.path, "what is expected of rows needs a world, and the case has none.", line=line)
+    for at, goal in enumerate(terms.goal):
+        if goal.key is None and goal.change != "inserted":
+            problem = (
+                f"a goal of a row that is {goal.change} needs its key: without one any row of {goal.table} would do."
+            )
+            raise CaseError.at(document.path, problem, line=document.line(f"$.expect.goal[{at}]"))
     listed = {
         "goal": [[*goal.fields, *goal.may] for goal in terms.goal],
         "may_change": [may.fields or [] for may in terms.may_change],

@@ -96,7 +96,8 @@ class CutPoint:
     @property
     def has_live_model(self) -> bool:
         """Whether a model was named live, so that trials may differ by chance."""
-        return any(name.partition(":")[0] == Kind.MODEL for name in self.live - self.freeze)
+        live = self.live - self.freeze
+        return f"{Kind.MODEL}:*" not in self.freeze and any(name.partition(":")[0] == Kind.MODEL for name in live)
 
     def in_prefix(self, seq: int) -> bool:
         """Whether a step comes from the record, hooks and guards included."""
@@ -106,14 +107,13 @@ class CutPoint:
         """What a replay does at this passage. A write is intercepted in every mode."""
         if call.kind in _CALLED and effect is Effect.WRITE:
             return BoundaryState.INTERCEPTED
-        named = f"{call.kind}:{call.name}"
-        if (
-            call.kind is Kind.HANDOFF
-        ):  # the agent's own loop: it runs in a prefix and in `stub` too, its boundaries frozen
-            return BoundaryState.FROZEN if named in self.freeze else BoundaryState.LIVE
-        if call.kind in _NEVER_LIVE or named in self.freeze or self.in_prefix(call.seq):
+        names = {f"{call.kind}:{call.name}", f"{call.kind}:*"}
+        frozen = not names.isdisjoint(self.freeze)
+        if call.kind is Kind.HANDOFF:  # the agent's own loop: it runs in a prefix and in `stub` too
+            return BoundaryState.FROZEN if frozen else BoundaryState.LIVE
+        if frozen or call.kind in _NEVER_LIVE or self.in_prefix(call.seq):
             return BoundaryState.FROZEN
-        if call.kind in CODE_KINDS or named in self.live or f"{call.kind}:*" in self.live:
+        if call.kind in CODE_KINDS or not names.isdisjoint(self.live):
             return BoundaryState.LIVE
         if (
             call.kind is Kind.TOOL

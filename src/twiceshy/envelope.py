@@ -58,6 +58,8 @@ class ErrorRecord(Record, frozen=True, kw_only=True, rename={"cls": "class"}):
     type: str = "unknown"
     message: str = ""
     definite: bool = False
+    raised: bool | UnsetType = UNSET
+    """True where it was raised although something else went back: middleware made a value of it. Else an error with an answer beside it was that answer."""
 
 
 class Crossing(Record, frozen=True, kw_only=True, omit_defaults=True):

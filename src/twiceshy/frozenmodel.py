@@ -43,22 +43,29 @@ class _Outputs:
     unserved: dict[str, deque[int]] = field(default_factory=lambda: defaultdict(deque))
     last: dict[str, int] = field(default_factory=dict)
     served: set[int] = field(default_factory=set)
+    steps: dict[int, int] = field(default_factory=dict)
+    """Where the output of each recorded step stands."""
     next: int = 0
 
     def add(self, crossing: Crossing) -> None:
         asked = "" if crossing.seen is UNSET else digest(crossing.seen)
         self.unserved[asked].append(len(self.crossings))
+        self.steps[crossing.seq] = len(self.crossings)
         self.crossings.append(crossing)
 
     def take(self, asked: str) -> int | None:
-        """The output recorded for this very request (the next unserved of several, else the last again); else the next unserved one."""
+        """The output recorded for this very request (the next unserved of several, else the last again); else the next unserved one.
+
+        An error is no output: what the model says to another try nobody knows.
+        """
         queue = self.unserved.get(asked)
         while queue:
             at = queue.popleft()
             if at not in self.served:
                 self.last[asked] = at
                 return at
-        return self.last[asked] if asked in self.last else self._in_order()
+        last = self.last.get(asked)
+        return self._in_order() if last is None or self.crossings[last].error is not None else last
 
     def _in_order(self) -> int | None:
         while self.next in self.served:
@@ -100,9 +107,8 @@ class FrozenModels:
     def passed(self, crossing: Crossing) -> None:
         """Count an output as served: it was given inside a passage that is answered from the record."""
         outputs = self._outputs[crossing.scope, crossing.name]
-        at = next((at for at, held in enumerate(outputs.crossings) if held.seq == crossing.seq), None)
-        if at is not None:
-            outputs.served.add(at)
+        if crossing.seq in outputs.steps:
+            outputs.served.add(outputs.steps[crossing.seq])
 
     def first_request(self, scope: str, name: str) -> Any:
         """The first recorded request of this model, or UNSET."""
@@ -134,14 +140,13 @@ def _answered(crossing: Crossing) -> bool:
 
 
 def _refusal(crossing: Crossing, request: Any) -> NoOutput | None:
-    if not isinstance(request, dict):
-        return None
+    asked = request if isinstance(request, dict) else {}
     if isinstance(crossing.seen, dict):
         for part in ("tools", "output_format"):
-            if part in crossing.seen and not equal(crossing.seen[part], request.get(part)):
+            if part in crossing.seen and not equal(crossing.seen[part], asked.get(part)):
                 return NoOutput(Divergence.MODEL_SHAPE, f"the request's {part} differ from the recorded ones")
-    if "tools" in request:
-        offered = {tool.get("name") for tool in request["tools"] or () if isinstance(tool, dict)}
+    if "tools" in asked:
+        offered = {tool.get("name") for tool in asked["tools"] or () if isinstance(tool, dict)}
         output = crossing.shown if crossing.raw is UNSET else crossing.raw
         missing = sorted({str(part.get("name")) for part in proposals(output)} - offered)
         if missing:

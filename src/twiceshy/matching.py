@@ -59,7 +59,8 @@ class Recording:
     @property
     def raised(self) -> ErrorRecord | None:
         """The error to raise again; None also for an error that the tool returned as its result: that comes back as it was."""
-        return self.crossing.error if self.answer is UNSET else None
+        error = self.crossing.error
+        return error if error is not None and (self.answer is UNSET or error.raised is True) else None
 
 
 @dataclass(slots=True)

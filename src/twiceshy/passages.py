@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from msgspec import UNSET
 
 from twiceshy.envelope import Kind
-from twiceshy.seam import Backend, Blocked, Call, Closing, Code, Declared, Reached, Step
+from twiceshy.seam import Answer, Backend, Blocked, Call, Closing, Code, Declared, Step
 from twiceshy.stepping import Numbering, running, settled
 
 if TYPE_CHECKING:
@@ -124,51 +124,55 @@ class Passages:
         """The steps of a call that comes `via` a framework."""
         return self._tool_steps(declared, given)
 
-    def withheld(self, declared: Declared, step: Step, proposed: dict[str, Any], shown: object) -> None:
-        """Tell of a call that a framework's middleware answered itself: it never reached its boundary."""
+    def withheld(self, declared: Declared, step: Step, proposed: dict[str, Any], shown: object = UNSET) -> None:
+        """Tell of a call that a framework's middleware answered itself, or raised at: it never reached its boundary."""
+        ended = "raised" if shown is UNSET else "answered"
         call = self._calling(
-            declared, step, proposed=proposed, seen=proposed, blocked_by="middleware", reason="answered by the framework's middleware"
+            declared, step, proposed=proposed, seen=proposed, blocked_by="middleware", reason=f"{ended} by the framework's middleware"
         )  # fmt: skip
-        self._backend.cross(call).close(Closing(error=Blocked("middleware", "answered there"), shown=shown))
+        self._backend.cross(call).close(Closing(error=Blocked("middleware", f"{ended} there"), shown=shown))
 
     def _tool_steps(self, declared: Declared, proposed: dict[str, Any]) -> Steps:
+        """From the arguments to the value that goes back, past hooks and guards. A framework closes the passage when its middleware is through."""
         via = declared.via
-        reached = yield from self._reaching(declared, self.step() if via is None else via.stepping(), proposed)
-        if via is None:
-            reached.answer.close(Closing(raw=reached.raw, shown=reached.shown))
-        else:
-            via.held(reached)
-        return reached.shown
-
-    def _reaching(
-        self, declared: Declared, step: Step, given: dict[str, Any]
-    ) -> Generator[Callable[[], Any], Any, Reached]:
-        """From the arguments to the value that goes back, past hooks and guards; the passage is still to be closed."""
-        via = declared.via
+        step = self.step() if via is None else via.stepping()
         around, hooked = self._sitting_around(declared.name)
-        seen = given
+        seen = proposed
         for code in around.before:
             seen = yield from self._code_steps(code, copy.deepcopy(seen), step.seq)
         seen = {**declared.defaults, **seen} if declared.defaults else seen
         guard, reason = (yield from self._refusal(around.guards, seen, step.seq)) if around.guards else (None, None)
         call = self._calling(
-            declared, step, proposed=given if via is None else via.proposed, seen=seen, blocked_by=guard, reason=reason,
+            declared, step, proposed=proposed if via is None else via.proposed, seen=seen, blocked_by=guard, reason=reason,
             hooked=_BOTH if via is not None and via.middleware else hooked,
             settles=via is None and guard is None and not around.after,
         )  # fmt: skip
         answer = self._backend.cross(call)
+        close = answer.close if via is None else partial(via.held, answer)
         if guard is not None:
             refused = Blocked(guard, reason or "refused")
-            answer.close(Closing(error=refused))
+            close(Closing(error=refused))
             raise refused
         if answer.settled:
-            return Reached(answer, answer.value, answer.value)
+            return answer.value
         live = partial(run_declared, declared, **seen) if via is None else partial(via.run, seen)
-        raw = yield from settled(answer, live, call)
+        raw = yield from settled(answer, live, call, close)
+        shown = yield from self._hooked(around.after, raw, step.seq, answer, close)
+        close(Closing(raw=raw, shown=shown))
+        return shown
+
+    def _hooked(
+        self, after: Sequence[Code], raw: Any, seq: int, answer: Answer, close: Callable[[Closing], None]
+    ) -> Steps:
+        """What the hooks behind a boundary make of its answer. Where one of them raises, the boundary has answered all the same."""
         shown = raw
-        for code in around.after:
-            shown = yield from self._code_steps(code, copy.deepcopy(shown), step.seq, unused=answer.shown is not UNSET)
-        return Reached(answer, raw, shown if answer.shown is UNSET else answer.shown)
+        try:
+            for code in after:
+                shown = yield from self._code_steps(code, copy.deepcopy(shown), seq, unused=answer.shown is not UNSET)
+        except BaseException:
+            close(Closing(raw=raw))
+            raise
+        return shown if answer.shown is UNSET else answer.shown
 
     def _calling(self, declared: Declared, step: Step, **rest: Any) -> Call:
         return Call(

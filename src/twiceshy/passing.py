@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import UNSET
 
-from twiceshy.seam import Closing
 from twiceshy.stepping import drive, drive_async
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
     from twiceshy.boundary import Boundary
-    from twiceshy.seam import Reached, Step
+    from twiceshy.seam import Answer, Closing, Step
 
 # One a task or thread of the framework: calls of one turn may run side by side.
 _OPEN: ContextVar[Passage | None] = ContextVar("twiceshy_passage", default=None)
@@ -38,7 +37,7 @@ class Passage:
         self._boundary = boundary
         self._declared = msgspec.structs.replace(boundary.tools[name], via=self)
         self._opened: Step | None = boundary.step()
-        self._pending: Reached | None = None
+        self._pending: tuple[Answer, Closing] | None = None
         self._reached = False
 
     def reach(self, seen: dict[str, Any], run: Callable[[dict[str, Any]], Any]) -> Any:
@@ -53,34 +52,38 @@ class Passage:
         """What goes back to the model: `shown`, or the record's own value inside a frozen prefix. Ends the passage."""
         if not self._reached:
             self._boundary.withheld(self._declared, self.stepping(), self.proposed, shown)
-        pending, self._pending = self._pending, None
-        if pending is None:
-            return shown
-        if pending.answer.shown is not UNSET:
-            shown = pending.answer.shown
-        pending.answer.close(Closing(raw=pending.raw, shown=shown))
+        if self._pending is not None and self._pending[0].shown is not UNSET:
+            shown = self._pending[0].shown
+        self._close(shown)
         return shown
 
-    def failed(self, raised: BaseException) -> None:
-        """The middleware raised after the boundary had answered. Ends the passage."""
-        pending, self._pending = self._pending, None
-        if pending is not None:
-            pending.answer.close(Closing(raw=pending.raw, error=raised))
+    def failed(self) -> None:
+        """An exception goes back, of the boundary or of the middleware. Ends the passage; what the boundary had answered before stays what it was."""
+        if not self._reached:
+            self._reached = True
+            self._boundary.withheld(self._declared, self.stepping(), self.proposed)
+        self._close(UNSET)
 
     def stepping(self) -> Step:
         """The step that was opened at the outer end; a further one for each time that middleware tries again."""
         opened, self._opened = self._opened, None
         return opened or self._boundary.step()
 
-    def held(self, reached: Reached) -> None:
-        """Keep what came back until the outer end; what an earlier try brought was seen by the middleware only."""
-        if self._pending is not None:
-            self._pending.answer.close(Closing(raw=self._pending.raw, shown=self._pending.shown))
-        self._pending = reached
+    def held(self, answer: Answer, closing: Closing) -> None:
+        """Keep what came back, or what was raised, until the outer end: only there it is known what goes back to the model."""
+        self._pending = answer, closing
+
+    def _close(self, shown: Any) -> None:
+        pending, self._pending = self._pending, None
+        if pending is not None:
+            answer, closing = pending
+            answer.close(msgspec.structs.replace(closing, shown=shown))
 
     def _steps(
         self, seen: dict[str, Any], run: Callable[[dict[str, Any]], Any]
     ) -> Generator[Callable[[], Any], Any, Any]:
+        if self._pending is not None:  # an earlier try: what it brought was seen by the middleware only
+            self._close(self._pending[1].shown)
         self._reached, self.run = True, run
         return (yield from self._boundary.calling(self._declared, seen))
 
@@ -94,8 +97,8 @@ def passing(passage: Passage, run: Callable[[], Any]) -> Any:
     token = _OPEN.set(passage)
     try:
         return run()
-    except BaseException as raised:
-        passage.failed(raised)
+    except BaseException:
+        passage.failed()
         raise
     finally:
         _OPEN.reset(token)
@@ -106,8 +109,8 @@ async def apassing(passage: Passage, run: Callable[[], Any]) -> Any:
     token = _OPEN.set(passage)
     try:
         return await run()
-    except BaseException as raised:
-        passage.failed(raised)
+    except BaseException:
+        passage.failed()
         raise
     finally:
         _OPEN.reset(token)

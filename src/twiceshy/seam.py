@@ -102,14 +102,6 @@ class Step(NamedTuple):
     parent: str | None
 
 
-class Reached(NamedTuple):
-    """A tool call that came back: what its boundary returned and what goes back to the agent. `answer` is still to be closed."""
-
-    answer: Answer
-    raw: Any
-    shown: Any
-
-
 class Backend(Protocol):
     """The one seam: `twiceshy.live()`, `twiceshy.record()` and the replay engine all implement it."""
 
@@ -134,8 +126,8 @@ class Via(Protocol):
         """What the boundary is when it runs live."""
         ...
 
-    def held(self, reached: Reached, /) -> None:
-        """Keep what came back, and close the passage when the middleware is through."""
+    def held(self, answer: Answer, closing: Closing, /) -> None:
+        """Keep what came back or was raised, and close the passage when the middleware is through."""
         ...
 
 

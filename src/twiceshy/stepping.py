@@ -101,18 +101,21 @@ def _plain(got: Any) -> Any:
     return got
 
 
-def settled(answer: Answer, run: Callable[[], Any], call: Call) -> Steps:
-    """The value of a passage: run it when live, else what the backend answered. Errors are closed and raised alike."""
+def settled(
+    answer: Answer, run: Callable[[], Any], call: Call, close: Callable[[Closing], None] | None = None
+) -> Steps:
+    """The value of a passage: run it when live, else what the backend answered. Errors are closed and raised alike. close: in place of the answer's own."""
+    close = close or answer.close
     if not answer.live:
         if answer.error is not None:
-            answer.close(Closing(error=answer.error))
+            close(Closing(error=answer.error))
             raise answer.error
         return answer.value
     token = _RUNNING.set(call)
     try:
         return (yield run)
     except BaseException as raised:  # a cancelled write may have happened: it is told too
-        answer.close(Closing(error=raised))
+        close(Closing(error=raised))
         raise
     finally:
         _RUNNING.reset(token)

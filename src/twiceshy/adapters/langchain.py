@@ -213,9 +213,14 @@ def _refused(refused: Blocked | ToolAnsweredError, call: Any) -> ToolMessage:
 def _returned(passage: Passage, request: ToolCallRequest, result: Any) -> Any:
     if not isinstance(result, ToolMessage):
         raise controlling.UnrecordableResult.of(request.tool_call["name"], result)
-    value = value_of(result)
+    failed = result.status == "error"
+    value = {"error": value_of(result)} if failed else value_of(result)
     shown = passage.returned(value)
-    return result if shown is value else answer_of(shown, request.tool_call)
+    if shown is value:
+        return result
+    if failed and isinstance(shown, dict) and shown.keys() == value.keys():
+        return answer_of(shown["error"], request.tool_call, status="error")
+    return answer_of(shown, request.tool_call)
 
 
 def _declared(boundary: Boundary, tools: Sequence[Any], agent: str, effects: Mapping[str, Any] | None) -> list[Any]:

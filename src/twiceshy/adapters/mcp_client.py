@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from twiceshy.adapters import controlling
 from twiceshy.boundary import Blocked
-from twiceshy.passing import Passage
+from twiceshy.passing import Passage, apassing
 
 controlling.require("mcp", extra="adapters-mcp")
 
@@ -84,7 +84,8 @@ class Client:
             return listed.model_dump(mode="json", by_alias=True, exclude_none=True)
 
         passage = Passage(self._boundary, LISTING, {}, middleware=False)
-        listed = ListToolsResult.model_validate(passage.returned(await passage.areach({}, run)))
+        answered = await apassing(passage, lambda: passage.areach({}, run))
+        listed = ListToolsResult.model_validate(passage.returned(answered))
         for tool in listed.tools:
             hints = tool.annotations
             writes = hints is not None and (hints.destructive_hint is True or hints.read_only_hint is False)
@@ -102,12 +103,18 @@ class Client:
 
         asked = dict(arguments or {})
         passage = Passage(self._boundary, name, asked, middleware=False)
-        try:
-            return result_of(passage.returned(await passage.areach(asked, run)))
-        except ToolFailedError as failed:
-            return _error(str(failed))
-        except Blocked as refused:
-            return result_of(controlling.refusal(refused.reason))
+
+        async def through() -> CallToolResult:
+            try:
+                return result_of(passage.returned(await passage.areach(asked, run)))
+            except ToolFailedError as failed:
+                passage.returned({"error": str(failed)})
+                return _error(str(failed))
+            except Blocked as refused:
+                return result_of(passage.returned(controlling.refusal(refused.reason)))
+
+        result: CallToolResult = await apassing(passage, through)
+        return result
 
     async def _live(self) -> Any:
         if self._server is None:

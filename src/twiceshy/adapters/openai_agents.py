@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from twiceshy.adapters import controlling
 from twiceshy.boundary import Blocked
-from twiceshy.passing import Passage
+from twiceshy.passing import Passage, apassing
 
 controlling.require("agents", extra="adapters-openai-agents")
 
@@ -114,7 +114,7 @@ def _refuse_uncontrolled(agent: Agent[Any]) -> None:
 
 
 def _invoked(boundary: Boundary, tool: FunctionTool) -> Any:
-    """The tool as the SDK invokes it: with its arguments as JSON text. Its errors cross the boundary as errors, and are put into words for the model past it."""
+    """The tool as the SDK invokes it: with its arguments as JSON text. Its errors cross the boundary as errors; the words that are made of them for the model are what was shown."""
     raising = set_function_tool_failure_error_function(dataclasses.replace(tool), None)
 
     async def invoke(context: Any, arguments: str) -> Any:
@@ -126,20 +126,23 @@ def _invoked(boundary: Boundary, tool: FunctionTool) -> Any:
             ran[:] = [result, _plain(tool.name, result)]
             return ran[1]
 
+        async def through() -> Any:
+            try:
+                shown = passage.returned(await passage.areach(asked_for, run))
+            except Blocked as refused:
+                return passage.returned(controlling.refusal(refused.reason))
+            except Exception as raised:
+                told = await maybe_invoke_function_tool_failure_error_function(
+                    function_tool=tool, context=context, error=raised
+                )
+                if told is None:
+                    raise
+                return passage.returned(told)
+            return ran[0] if ran and shown is ran[1] else shown
+
         asked_for = _arguments(arguments)
         passage = Passage(boundary, tool.name, asked_for, middleware=False)
-        try:
-            shown = passage.returned(await passage.areach(asked_for, run))
-        except Blocked as refused:
-            return controlling.refusal(refused.reason)
-        except Exception as raised:
-            told = await maybe_invoke_function_tool_failure_error_function(
-                function_tool=tool, context=context, error=raised
-            )
-            if told is None:
-                raise
-            return told
-        return ran[0] if ran and shown is ran[1] else shown
+        return await apassing(passage, through)
 
     return invoke
 

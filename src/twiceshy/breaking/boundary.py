@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import suppress
 from functools import cached_property, partial
-from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec import UNSET
@@ -13,10 +12,10 @@ from twiceshy import paths
 from twiceshy.boundary import Boundary
 from twiceshy.breaking.answers import Answers
 from twiceshy.breaking.operators import Break, Operator
+from twiceshy.breaking.outputs import Replacing
 from twiceshy.envelope import Kind
 from twiceshy.identity import equal
 from twiceshy.matching import fresh
-from twiceshy.stepping import running
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
@@ -171,31 +170,13 @@ class BreakingBoundary(Boundary):
     def _replacing(self, name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
         """The model's function, with the recorded output where a break replaces it. A frozen model gives the recorded one anyway."""
         replaced = {
-            crossing.seq: (found, crossing.raw)
+            crossing.seq: (found, crossing)
             for found in self._breaks
             for crossing in self._record.crossings
             if found.operator is Operator.PROPOSAL_REPLACE and crossing.place == f"#{found.target}"
             if (crossing.kind, crossing.name) == (Kind.MODEL, name) and crossing.raw is not UNSET
         }
-        if not replaced:
-            return fn
-
-        def instead(output: Any) -> Any:
-            passage = running()
-            found, recorded = replaced.get(passage.seq if passage else 0, (None, None))
-            if found is None or equal(output, recorded):
-                return output
-            self._heard(found)
-            return fresh(recorded)
-
-        if iscoroutinefunction(fn) or iscoroutinefunction(getattr(fn, "__call__", None)):  # noqa: B004 - an object that is called like a function
-
-            async def replacing_async(request: Any) -> Any:
-                return instead(await fn(request))
-
-            return replacing_async
-
-        return lambda request: instead(fn(request))
+        return Replacing(replaced, self._heard).around(fn) if replaced else fn
 
     def _stripping(self, found: Break) -> Callable[[Any], Any]:
         def stripping(result: Any) -> Any:

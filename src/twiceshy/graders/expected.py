@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from twiceshy.evidence import Fate
@@ -10,6 +11,8 @@ from twiceshy.judgement import Judgement
 from twiceshy.outcome import Truth
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from twiceshy.evidence import Run, Step
     from twiceshy.judgement import CaseTerms, Context
     from twiceshy.writes import DeclaredWrite
@@ -43,20 +46,24 @@ def _too_many(blank: Judgement, run: Run, case: CaseTerms) -> Judgement | None:
 
 
 def _out_of_order(blank: Judgement, run: Run, case: CaseTerms) -> Judgement | None:
-    """Each write needs the one before it in an earlier turn: calls that one turn asks for have no order."""
-    if not case.in_order:
-        return None
-    for first, then in zip(case.expected, case.expected[1:], strict=False):
-        before, after = _made(run, first), _made(run, then)
+    """Each write needs the one before it, done for sure, in an earlier turn: calls that one turn asks for have no order."""
+    for first, then in _pairs(case):
+        before, after = _sure(run, first), _made(run, then)
         if after and not (before and before[0].turn < after[0].turn):
             return blank.at(after[0], effect="order", detail=f"{then.tool} before {first.tool}")
     return None
+
+
+def _pairs(case: CaseTerms) -> Iterator[tuple[DeclaredWrite, DeclaredWrite]]:
+    """Every expected write with the one that must come after it."""
+    return pairwise(case.expected if case.in_order else ())
 
 
 def _at_the_end(blank: Judgement, run: Run, case: CaseTerms) -> Judgement:
     lacking = [write for write in case.expected if write.times and len(_sure(run, write)) < write.times]
     if not lacking:
         firm = all(_firm(run, write) >= (write.times or 0) for write in case.expected)
+        firm = firm and all(_firm(run, first) for first, then in _pairs(case) if _made(run, then))
         return blank.being(Truth.SATISFIED if run.ended else Truth.OPEN, improvised=not firm)
     if not run.ended or run.stale:
         return blank.being(Truth.OPEN, stale=run.stale)

@@ -69,11 +69,13 @@ def _failed(step: Step) -> bool:
 
 
 def _disguised(step: Step) -> bool:
-    """Whether hooks made something else of it, which no longer tells of an error."""
+    """Whether hooks or middleware made something else of it, which no longer tells of an error."""
     crossing = step.crossing
     if crossing.shown is UNSET or tells_of_error(crossing.shown):
         return False
-    return crossing.raw is UNSET or not equal(crossing.raw, crossing.shown)
+    if crossing.raw is UNSET:
+        return not _told(step, _texts(crossing.shown))
+    return not equal(crossing.raw, crossing.shown)
 
 
 def _untold(run: Run, at: int) -> bool:
@@ -88,7 +90,8 @@ def _untold(run: Run, at: int) -> bool:
     following = next((turn for turn in turns if turn.turn > step.turn), None)
     if following is None or following.crossing.seen is UNSET:
         return False
-    return not _told(step, Counter(_texts(following)) - Counter([] if asked is None else _texts(asked)))
+    before = [] if asked is None else _texts(asked.crossing.seen)
+    return not _told(step, Counter(_texts(following.crossing.seen)) - Counter(before))
 
 
 def _answered_later(run: Run, at: int) -> bool:
@@ -101,7 +104,7 @@ def _answered_later(run: Run, at: int) -> bool:
 
 
 def _told(step: Step, added: Collection[str]) -> bool:
-    """Whether what the request has besides that of the turn before tells of the error: the prompt speaks of errors too."""
+    """Whether one of these texts tells of the error. Of a request they are what it has besides that of the turn before: the prompt speaks of errors too."""
     error = step.crossing.error
     words = [*_TELLING]
     if error is not None:
@@ -109,10 +112,8 @@ def _told(step: Step, added: Collection[str]) -> bool:
     return any(word.casefold() in text for word in words if word for text in added)
 
 
-def _texts(turn: Step) -> list[str]:
-    if turn.crossing.seen is UNSET:
-        return []
-    return [leaf.casefold() for _, leaf in leaves(turn.crossing.seen) if isinstance(leaf, str)]
+def _texts(value: Any) -> list[str]:
+    return [] if value is UNSET else [leaf.casefold() for _, leaf in leaves(value) if isinstance(leaf, str)]
 
 
 def _named(step: Step) -> str:

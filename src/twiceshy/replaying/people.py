@@ -10,6 +10,7 @@ from msgspec import UNSET
 
 from twiceshy.boundary import Answer
 from twiceshy.envelope import Kind
+from twiceshy.frozenmodel import as_shown
 from twiceshy.identity import equal
 from twiceshy.matching import Hit, fresh
 from twiceshy.outcome import AnsweredBy, BoundaryState, Divergence
@@ -88,6 +89,8 @@ class People:
         )
 
         def close(closing: Closing) -> None:
-            course.journal.closed(crossing, closing, course.error(closing.error, call.name))
+            raised = course.error(closing.error, call.name)
+            course.journal.closed(crossing, closing, raised)
+            course.shown(as_shown(recorded) if by is AnsweredBy.RECORDED else None, closing, raised)
 
         return Answer(value=value, error=error, close=course.closing(call, close))
