@@ -20,6 +20,7 @@ from tasks.normalize.schema import Traces
 from tasks.prefect_tasks import Measurable, Measured, MeasureTerms, Replayed, measure, publish
 from tasks.publish.history import Run, Shown, shown
 from tasks.publish.judged import Judging
+from tasks.publish.proof import proof
 from tasks.publish.schema import Quality
 from tasks.publish.standing import standing
 from tasks.pull.schema import Pulls
@@ -64,14 +65,13 @@ def published(
     held = shown(latest, replayed, runs)
     named = _named(runs)
     previous = _previous(place, latest, named)
-    catalog = [loaded.case for cases in place.cases.values() for loaded in cases]
+    proven = _proven(place, generation, held)
     known = standing(
-        generation.frame(Signatures), held.replays, catalog, runs=held.current, limits=place.limits,
-        strata=generation.frame(Strata), before=previous.frame(Signatures.named()) if previous else None,
+        generation.frame(Signatures), proven, limits=place.limits, before=previous.frame(Signatures.named()) if previous else None
     )  # fmt: skip
     measured = measure(
-        _measurable(generation, known), held.replays, [*_judgings(turns, replayed, trials, champions)], catalog=catalog,
-        terms=_terms(place, max(turn.night for turn in turns)), last=previous.frame(Quality.named()) if previous else None, current=held.current,
+        _measurable(generation, known), held.replays, [*_judgings(turns, replayed, trials, champions)], proven=proven, current=held.current,
+        terms=_terms(place, max(turn.night for turn in turns)), last=previous.frame(Quality.named()) if previous else None,
     )  # fmt: skip
     tables = held.tables(measured) | _of_generation(generation, held, known, measured)
     outcome = publish(
@@ -88,6 +88,15 @@ def site(place: Checkout) -> Path:
     out = place.config.path("site")
     build.build(place.published.root, out)
     return out / "index.html"
+
+
+def _proven(place: Checkout, generation: Snapshot, held: Shown) -> "pl.DataFrame":
+    """What the current replays prove of the cases as they stand today."""
+    catalog = [loaded for cases in place.cases.values() for loaded in cases]
+    return proof(
+        [loaded.case for loaded in catalog], generation.frame(Strata), held.replays, runs=held.current,
+        digests={loaded.case.id: loaded.digest for loaded in catalog}, limits=place.limits,
+    )  # fmt: skip
 
 
 def _judgings(

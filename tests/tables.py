@@ -36,7 +36,7 @@ _RULED: dict[str, dict[str, Any]] = {
     "dimensions": {},
     "findings": {"source": "invariant"},
     "memberships": {"primary": True, "reason": "new"},
-    "replays": {"outcome": "passed", "transcript_digest": DIGEST},
+    "replays": {"outcome": "passed", "transcript_digest": DIGEST, "isolation": "hermetic"},
     "results": {"outcome": "passed"},
     "runs": {"verdict": "passed", "exit_code": 0},
     "scores": {"value": 1.0},

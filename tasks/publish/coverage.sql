@@ -1,8 +1,7 @@
--- Grain: one cell (workflow, tool, error_code, bucket). Inputs: universe (cells from schemas and declared codes), strata, cases (case_id, workflow,
--- case_kind, tool, trace_id, breaks: how many it declares), replays. Parameters: runs (the run ids that are current), typical.
+-- Grain: one cell (workflow, tool, error_code, bucket). Inputs: universe (cells from schemas and declared codes), strata, proof (as proof.sql gives it: a row
+-- a case). Parameter: typical.
 -- A case lies in the cells of the tool it is about that its own trace met; one whose trace is gone lies in the tool's typical happy cell.
--- A cell is covered when it holds a failure case, all of them passed with every break they declare killed, and a positive in which the tool was used
--- well passed too.
+-- A cell is covered when it holds a failure case, all of those are proven, no break of any case in it is alive, and a positive vouches for its tool.
 with seen as (
     select workflow, tool, error_code, bucket, count(distinct trace_id) as runs
     from strata
@@ -11,65 +10,22 @@ with seen as (
 ),
 
 met as (
-    select distinct cases.case_id, cases.workflow, strata.tool, strata.error_code, strata.bucket
-    from cases
-    inner join strata on cases.trace_id = strata.trace_id and (cases.tool is null or cases.tool = strata.tool)
+    select distinct proof.case_id, proof.workflow, strata.tool, strata.error_code, strata.bucket
+    from proof
+    inner join strata on proof.trace_id = strata.trace_id and (proof.tool is null or proof.tool = strata.tool)
 ),
 
 placed as (
     select * from met
     union all
     select case_id, workflow, coalesce(tool, '-'), 'ok', $typical
-    from cases
+    from proof
     where case_id not in (select case_id from met)
-),
-
-judged as (
-    select case_id, bool_and(outcome = 'passed') as passed
-    from replays
-    where broken_by is null and run_id in (select unnest($runs))
-    group by case_id
-),
-
-broken as (
-    select
-        case_id,
-        count(distinct broken_by) as tried,
-        count(distinct broken_by) filter (break_state <> 'error') as applied,
-        count(distinct broken_by) filter (break_state = 'killed') as killed
-    from replays
-    where broken_by is not null and run_id in (select unnest($runs))
-    group by case_id
-),
-
-standing as (
-    select
-        cases.case_id,
-        cases.workflow,
-        cases.tool,
-        cases.case_kind,
-        coalesce(judged.passed, false) as passed,
-        greatest(cases.breaks, coalesce(broken.tried, 0)) as wanted,
-        coalesce(broken.applied, 0) as applied,
-        coalesce(broken.killed, 0) as killed
-    from cases
-    left join judged using (case_id)
-    left join broken using (case_id)
-),
-
-used as (
-    select case_id, workflow, tool from standing where case_kind = 'positive' and passed
-    union
-    select standing.case_id, standing.workflow, met.tool
-    from standing
-    inner join cases using (case_id)
-    inner join strata as met on cases.trace_id = met.trace_id and met.error_code = 'ok'
-    where standing.case_kind = 'positive' and standing.passed
 ),
 
 positive as (
     select workflow, tool, count(*) as positives
-    from used
+    from (select workflow, unnest(vouches) as tool from proof)
     group by workflow, tool
 ),
 
@@ -80,15 +36,12 @@ held as (
         placed.error_code,
         placed.bucket,
         count(*) as cases,
-        sum(standing.applied) as applied,
-        sum(standing.killed) as killed,
-        coalesce(
-            bool_and(standing.passed and standing.wanted > 0 and standing.killed = standing.wanted)
-                filter (standing.case_kind = 'failure'),
-            false
-        ) as proven
+        sum(proof.applied) as applied,
+        sum(proof.killed) as killed,
+        coalesce(bool_and(proof.proven) filter (proof.case_kind = 'failure'), false)
+        and sum(proof.wanted) = sum(proof.killed) as proven
     from placed
-    inner join standing using (case_id)
+    inner join proof using (case_id)
     group by placed.workflow, placed.tool, placed.error_code, placed.bucket
 ),
 

@@ -1,6 +1,6 @@
 """Measures a generation and its runs, and publishes them together: whole, or not at all."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,23 +11,14 @@ from tasks.contracts import Table, validated
 from tasks.publish.expectations import EXPECTED, Bounds, unmet
 from tasks.publish.judged import Judging, judged_rows
 from tasks.publish.schema import ChampionDiff, Coverage, Divergence, Quality, Results, Runs
-from tasks.publish.standing import declared
 from tasks.publish.universe import universe
 from tasks.store import Limits, Publication, Published, connect
 from tasks.workflows import Workflows
-from twiceshy.casefile import Case
 from twiceshy.identity import canonical
 from twiceshy.statistics import wilson
 
 _HERE = Path(__file__).parent
 _OPEN = Bounds()
-CASES = pl.Schema(
-    {
-        "case_id": pl.String, "workflow": pl.String, "case_kind": pl.String, "tool": pl.String, "trace_id": pl.String,
-        "breaks": pl.Int64,
-    }
-)  # fmt: skip
-"""One case of the catalog, with how many breaks it declares."""
 
 
 class Corpus(NamedTuple):
@@ -72,21 +63,20 @@ class Terms(NamedTuple):
 
 
 def measure(
-    corpus: Corpus, replays: pl.DataFrame, judgings: Sequence[Judging], *, catalog: Iterable[Case], terms: Terms,
-    last: pl.DataFrame | None = None, current: Sequence[str] | None = None,
+    corpus: Corpus, replays: pl.DataFrame, judgings: Sequence[Judging], *, proven: pl.DataFrame, current: Sequence[str], terms: Terms,
+    last: pl.DataFrame | None = None,
 ) -> Measured:  # fmt: skip
     """Runs, results, coverage, divergence, what differs from the champion, and the quality of the generation.
 
-    replays: rows of `Replays` of all nights that are shown. current: the run ids that count as now; by default those of the newest night of each workflow
-    that is judged here. last: `Quality` of the last publication, None before the first.
+    replays: rows of `Replays` of all nights that are shown. proven: a row a case, as `tasks.publish.proof` gives it. current: the run ids that count as now.
+    last: `Quality` of the last publication, None before the first.
     """
-    held = list(catalog)
-    current = [judging.run_id for judging in newest(judgings)] if current is None else list(current)
+    tools = dict(proven.select("case_id", "tool").iter_rows())
     tables: dict[type[Table], pl.DataFrame] = {
         model: pl.DataFrame(rows, schema=model.dtypes())
-        for model, rows in judged_rows(judgings, replays, {case.id: case.tool for case in held}).items()
+        for model, rows in judged_rows(judgings, replays, tools).items()
     }
-    tables[Coverage] = coverage(corpus.strata, replays, held, runs=current, terms=terms)
+    tables[Coverage] = coverage(corpus.strata, proven, terms=terms)
     tables[Divergence] = divergence(replays, terms=terms)
     views = {**corpus._asdict(), "replays": replays, "coverage": tables[Coverage]}
     tables[Quality] = quality(views, runs=current, last=last, terms=terms)
@@ -98,28 +88,13 @@ def measure(
     )  # fmt: skip
 
 
-def newest(judgings: Iterable[Judging]) -> list[Judging]:
-    """The run of the newest night of each workflow; of several in one night, all."""
-    nights: dict[str, str] = {}
-    held = list(judgings)
-    for judging in held:
-        nights[judging.workflow] = max(nights.get(judging.workflow, ""), judging.night)
-    return [judging for judging in held if judging.night == nights[judging.workflow]]
-
-
-def coverage(
-    strata: pl.DataFrame, replays: pl.DataFrame, catalog: Iterable[Case], *, runs: Sequence[str], terms: Terms
-) -> pl.DataFrame:
+def coverage(strata: pl.DataFrame, proven: pl.DataFrame, *, terms: Terms) -> pl.DataFrame:
     """One row per cell: what schemas and declared codes make possible, what production met, what a case covers; columns of `Coverage`.
 
-    runs: the run ids whose replays and breaks count.
+    proven: a row a case, as `tasks.publish.proof` gives it.
     """
-    cases = [(case.id, case.workflow, case.kind, case.tool, case.trace_id, len(declared(case))) for case in catalog]
-    views = {
-        "strata": strata, "replays": replays, "universe": universe(terms.workflows),
-        "cases": pl.DataFrame(cases, schema=CASES, orient="row"),
-    }  # fmt: skip
-    found = _asked("coverage.sql", views, {"runs": list(runs), "typical": TYPICAL}, terms.limits)
+    views = {"strata": strata, "proof": proven, "universe": universe(terms.workflows)}
+    found = _asked("coverage.sql", views, {"typical": TYPICAL}, terms.limits)
     rows = found.with_columns(harness_state=pl.lit(terms.harness_state))
     return rows.select(Coverage.dtypes().names()).cast(Coverage.dtypes())
 

@@ -1,11 +1,15 @@
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import polars as pl
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from tables import some_rows
+from dashboards.published import Queries
+from tables import DIGEST, some_rows
 from tasks.admit.schema import Admissions
 from tasks.attribute.schema import Attributions
 from tasks.contracts import Quarantine
@@ -13,13 +17,14 @@ from tasks.detect.schema import Findings
 from tasks.normalize.schema import Traces
 from tasks.publish.expectations import EXPECTED, unmet
 from tasks.publish.judged import Judging
+from tasks.publish.proof import proof
 from tasks.publish.schema import Coverage, Quality
-from tasks.publish.step import Corpus, Measured, Terms, coverage, divergence, measure, newest, publish, quality
+from tasks.publish.step import Corpus, Measured, Terms, coverage, divergence, measure, publish, quality
 from tasks.publish.universe import reachable, universe
 from tasks.pull.schema import Pulls
 from tasks.replay.schema import Replays
 from tasks.sign.schema import Signatures
-from tasks.store import Limits, Published
+from tasks.store import Limits, Published, connect
 from tasks.stratify.schema import Strata
 from tasks.workflows import Workflow
 from twiceshy.casefile import Case
@@ -81,11 +86,18 @@ def a_break(number: int, state: str, case: str = "f", text: str = "guard.off:g")
 PROVEN = [a_replay(1), a_break(2, "killed"), a_replay(3, "p")]
 
 
+def proven(
+    terms: Terms, strata: pl.DataFrame, replays: list[dict[str, Any]], cases: Sequence[Case] = ()
+) -> pl.DataFrame:
+    rows = some_rows(Replays, *replays) if replays else Replays.no_rows()
+    return proof(cases, strata, rows, runs=["r"], digests={case.id: DIGEST for case in cases}, limits=terms.limits)
+
+
 def cell(
     terms: Terms, replays: list[dict[str, Any]], *, cases: tuple[Case, ...] = (FAILURE, POSITIVE), **where: str
 ) -> dict[str, Any]:
     strata = some_rows(Strata, a_stratum(ONE), a_stratum(TWO), a_stratum(THREE, bucket="zero", error_code="denied"))
-    found = coverage(strata, some_rows(Replays, *replays), cases, runs=["r"], terms=terms)
+    found = coverage(strata, proven(terms, strata, replays, cases), terms=terms)
     wanted = {"tool": "pay", "error_code": "ok", "bucket": "typical"} | where
     (row,) = found.filter(**wanted).iter_rows(named=True)
     return row
@@ -179,8 +191,8 @@ def a_corpus(**tables: pl.DataFrame) -> Corpus:
 
 
 def the_metrics(terms: Terms, corpus: Corpus | None = None, *, last: pl.DataFrame | None = None) -> pl.DataFrame:
-    views = {**(corpus or a_corpus())._asdict(), "replays": some_rows(Replays, *PROVEN), "coverage": coverage(
-        Strata.no_rows(), some_rows(Replays, *PROVEN), [], runs=["r"], terms=terms)}  # fmt: skip
+    cells = coverage(Strata.no_rows(), proven(terms, Strata.no_rows(), PROVEN), terms=terms)
+    views = {**(corpus or a_corpus())._asdict(), "replays": some_rows(Replays, *PROVEN), "coverage": cells}
     return quality(views, runs=["r"], last=last, terms=terms)
 
 
@@ -205,6 +217,32 @@ def test_cell_counts_once_over_its_buckets(terms: Terms) -> None:
         quality(views, runs=["r"], last=None, terms=terms).filter(scope="all").select("metric", "value").iter_rows()
     )
     assert (found["cells_covered"], found["cells_gap"]) == (0.5, 1)
+
+
+def a_cell(drawn: dict[str, Any]) -> dict[str, Any]:
+    covered = drawn.pop("covered")
+    state = ("covered" if covered else "unproven") if drawn["cases"] else ("gap" if drawn["runs"] else "not_seen")
+    return drawn | {"state": state}
+
+
+CELL = st.fixed_dictionaries(
+    {
+        "tool": st.sampled_from(["pay", "look"]), "error_code": st.sampled_from(["ok", "denied"]), "bucket": st.sampled_from("abc"),
+        "runs": st.integers(0, 2), "cases": st.integers(0, 2), "covered": st.booleans(),
+    }
+).map(a_cell)  # fmt: skip
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(CELL, min_size=1, unique_by=lambda row: (row["tool"], row["error_code"], row["bucket"])))
+def test_quality_counts_the_cells_that_the_site_shows(terms: Terms, rows: list[dict[str, Any]]) -> None:
+    cells = some_rows(Coverage, *rows)
+    views = {**a_corpus()._asdict(), "replays": Replays.no_rows(), "coverage": cells}
+    counted = dict(quality(views, runs=[], last=None, terms=terms).select("metric", "value").iter_rows())
+    with connect({"coverage": cells}, limits=terms.limits) as con:
+        shown = [cell["state"] for cell in Queries(con).rows("coverage")]
+    assert counted["cells_covered"] == pytest.approx(shown.count("covered") / len(shown))
+    assert counted["cells_gap"] == shown.count("gap")
 
 
 def test_bounds_stand_beside_metrics(terms: Terms) -> None:
@@ -273,7 +311,7 @@ def a_judging(*outcomes: Outcome, pinned: Champion | None = None, **more: Any) -
 
 def measured(terms: Terms, *judgings: Judging, replays: list[dict[str, Any]] | None = None) -> Measured:
     rows = some_rows(Replays, *replays) if replays else Replays.no_rows()
-    found = measure(a_corpus(), rows, judgings, catalog=[], terms=terms)
+    found = measure(a_corpus(), rows, judgings, proven=proven(terms, Strata.no_rows(), []), current=["r"], terms=terms)
     assert found.set_aside == {}
     return found
 
@@ -349,12 +387,6 @@ def test_modes_are_told_apart(terms: Terms) -> None:
         ("cut-point", "model:planner", "failed"),
         ("full", "", "passed"),
     ]
-
-
-def test_newest_night_is_current() -> None:
-    older, newer = a_judging(run_id="a", night="2026-11-09"), a_judging(run_id="b", night="2026-11-10")
-    other = a_judging(run_id="c", night="2026-11-08", workflow="research")
-    assert [judging.run_id for judging in newest([newer, older, other])] == ["b", "c"]
 
 
 def test_empty_night_is_measured(terms: Terms) -> None:

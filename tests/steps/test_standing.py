@@ -4,7 +4,8 @@ import msgspec
 import polars as pl
 import pytest
 
-from tables import some_rows
+from tables import DIGEST, some_rows
+from tasks.publish.proof import proof
 from tasks.publish.standing import standing
 from tasks.replay.schema import Replays
 from tasks.sign.schema import Signatures
@@ -53,10 +54,11 @@ def state(
     strata: pl.DataFrame | None = None,
 ) -> str:
     held = signatures() if now is None else now
-    found = standing(
-        held, some_rows(Replays, *replays), [case, POSITIVE], runs=["now"], limits=limits, before=before, strata=strata
-    )
-    return str(found["state"].item())
+    proven = proof(
+        [case, POSITIVE], Strata.no_rows() if strata is None else strata, some_rows(Replays, *replays),
+        runs=["now"], digests={"f": DIGEST, "p": DIGEST}, limits=limits,
+    )  # fmt: skip
+    return str(standing(held, proven, limits=limits, before=before)["state"].item())
 
 
 def test_proven_case_covers_its_signature(limits: Limits) -> None:
@@ -108,6 +110,13 @@ def test_escaped_stays_until_another_case_covers(limits: Limits) -> None:
     before = signatures("escaped")
     assert state(limits, PROVEN, before=before) == "escaped"
     assert state(limits, PROVEN, now=signatures(case_id="g"), before=before) == "covered"
+
+
+@pytest.mark.parametrize("before", [signatures("covered", traces=2), signatures("escaped")], ids=["covered", "escaped"])
+def test_red_night_does_not_hide_an_escape(limits: Limits, before: pl.DataFrame) -> None:
+    red = [a_replay(1, "f", outcome="failed", failure="invariant"), *PROVEN[1:]]
+    assert state(limits, red, before=before) == "escaped"
+    assert state(limits, red, now=signatures(case_id=None), before=before) == "open"
 
 
 def test_retired_stays_retired(limits: Limits) -> None:

@@ -1,0 +1,83 @@
+-- Grain: one case, with what the current replays prove of it. Inputs: cases (case_id, workflow, case_kind, tool, signature, trace_id, digest: of the case
+-- as it stands today, breaks: how many it declares), strata, replays. Parameter: runs (the run ids that are current).
+-- A trial counts where it ran sealed, rests on no simulated answer, and was of the case as it stands today; one that does not count shows nothing.
+-- Proven: it passed in every current trial, it declares breaks, and each of them was killed; one that applied nowhere was not (semantics.md §8).
+-- Vouches: the tools that a positive which passed speaks for: its own, and those that its trace used well. Where a failure rests on no tool (-), any does.
+with tried as (
+    select
+        replays.case_id,
+        replays.outcome,
+        replays.broken_by,
+        replays.break_state,
+        coalesce(replays.isolation = 'hermetic' and not replays.simulated and replays.case_digest = cases.digest, false) as counts
+    from replays
+    inner join cases using (case_id)
+    where replays.run_id in (select unnest($runs))
+),
+
+judged as (
+    select case_id, bool_and(outcome = 'passed' and counts) as passed
+    from tried
+    where broken_by is null
+    group by case_id
+),
+
+broken as (
+    select
+        case_id,
+        count(distinct broken_by) as tried,
+        count(distinct broken_by) filter (counts and break_state <> 'error') as applied,
+        count(distinct broken_by) filter (counts and break_state = 'killed') as killed
+    from tried
+    where broken_by is not null
+    group by case_id
+),
+
+counted as (
+    select
+        cases.*,
+        coalesce(judged.passed, false) as passed,
+        greatest(cases.breaks, coalesce(broken.tried, 0)) as wanted,
+        coalesce(broken.applied, 0) as applied,
+        coalesce(broken.killed, 0) as killed
+    from cases
+    left join judged using (case_id)
+    left join broken using (case_id)
+),
+
+used as (
+    select case_id, workflow, coalesce(tool, '-') as tool from counted where case_kind = 'positive' and passed
+    union
+    select case_id, workflow, '-' from counted where case_kind = 'positive' and passed
+    union
+    select counted.case_id, counted.workflow, strata.tool
+    from counted
+    inner join strata on counted.trace_id = strata.trace_id and strata.error_code = 'ok'
+    where counted.case_kind = 'positive' and counted.passed
+),
+
+vouching as (
+    select case_id, list_sort(list(tool)) as vouches
+    from used
+    group by case_id
+)
+
+select
+    counted.case_id,
+    counted.workflow,
+    counted.case_kind,
+    counted.tool,
+    counted.signature,
+    counted.trace_id,
+    counted.passed,
+    counted.wanted,
+    counted.applied,
+    counted.killed,
+    counted.passed and counted.wanted > 0 and counted.killed = counted.wanted as proven,
+    coalesce(vouching.vouches, []) as vouches,
+    exists (
+        select 1 from used where used.workflow = counted.workflow and used.tool = coalesce(counted.tool, '-')
+    ) as vouched
+from counted
+left join vouching using (case_id)
+order by counted.case_id
