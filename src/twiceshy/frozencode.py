@@ -27,11 +27,17 @@ class FrozenCode:
                 continue
             self._placed[crossing.seq, crossing.name, crossing.at] = crossing
             if by_input and crossing.seen is not UNSET:
-                self._waiting[crossing.name, crossing.at, key(crossing.name, crossing.seen)].append(crossing)
+                self._waiting[crossing.name, crossing.at, _key(crossing)].append(crossing)
 
     def placed(self, seq: int, name: str, at: str | None) -> Crossing | None:
         """The passage at a step: found again wherever it stands within it."""
         return self._placed.get((seq, name, at))
+
+    def passed(self, crossing: Crossing) -> None:
+        """Count a passage as served: it was made inside another one that is answered from the record."""
+        waiting = self._waiting.get((crossing.name, crossing.at, _key(crossing)))
+        if waiting is not None and len(waiting) > 1 and crossing in waiting:
+            waiting.remove(crossing)
 
     def answering(self, name: str, at: str | None, key: str) -> Crossing | None:
         """The next passage with this very input, the last one again and again; None where none was recorded."""
@@ -39,3 +45,7 @@ class FrozenCode:
         if not waiting:
             return None
         return waiting.popleft() if len(waiting) > 1 else waiting[0]
+
+
+def _key(crossing: Crossing) -> str:
+    return "" if crossing.seen is UNSET else key(crossing.name, crossing.seen)

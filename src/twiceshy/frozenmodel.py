@@ -21,10 +21,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """A recorded output that may be served, and how the request differs from the one it answered."""
+    """A recorded output that may be served, and how the request differs from the one it answered. again: it was served before."""
 
     crossing: Crossing
     drift: Drift | None
+    again: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,10 +91,11 @@ class FrozenModels:
             return NoOutput(Divergence.MODEL_EXHAUSTED, f"{len(outputs.crossings)} recorded outputs, all served")
         crossing = outputs.crossings[at]
         refusal = _refusal(crossing, request)
-        if refusal is None:
-            outputs.served.add(at)
-            return Output(crossing, drift(crossing.seen, request))
-        return refusal
+        if refusal is not None:
+            return refusal
+        again = at in outputs.served
+        outputs.served.add(at)
+        return Output(crossing, drift(crossing.seen, request), again)
 
     def recorded(self, scope: str, name: str, request: Any) -> Crossing | None:
         """What was recorded where a live model answers now: by its request, else in order; None past the record."""
@@ -105,9 +107,9 @@ class FrozenModels:
         return as_shown(outputs.crossings[at])
 
     def passed(self, crossing: Crossing) -> None:
-        """Count an output as served: it was given inside a passage that is answered from the record."""
-        outputs = self._outputs[crossing.scope, crossing.name]
-        if crossing.seq in outputs.steps:
+        """Count a model's output as served: it was given inside a passage that is answered from the record."""
+        outputs = self._outputs.get((crossing.scope, crossing.name))
+        if outputs is not None and crossing.kind is Kind.MODEL and crossing.seq in outputs.steps:
             outputs.served.add(outputs.steps[crossing.seq])
 
     def first_request(self, scope: str, name: str) -> Any:

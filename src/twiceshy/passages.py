@@ -103,7 +103,7 @@ class Passages:
     def _requesting(self, declared: Declared, request: object, *, stream: bool = False) -> Call:
         return Call(
             kind=Kind.MODEL, name=declared.name, seq=self._step(), parent=self._parent(), scope=self._scope, seen=request,
-            declared=declared, stream=stream,
+            declared=declared, stream=stream, step=self.numbers.step,
         )  # fmt: skip
 
     def _answered(self, call: Call) -> None:
@@ -194,7 +194,7 @@ class Passages:
         group = self._asked_in() if declared.kind is Kind.HUMAN else None
         call = Call(
             kind=declared.kind, name=declared.name, seq=self._step(), parent=self._parent(), scope=self._scope, group=group,
-            seen=seen, declared=declared,
+            seen=seen, declared=declared, step=self.numbers.step,
         )  # fmt: skip
         answer = self._backend.cross(call)
         said = yield from settled(answer, partial(run_declared, declared, seen), call)

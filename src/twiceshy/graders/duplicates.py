@@ -39,7 +39,7 @@ def duplicates(run: Run) -> Iterator[tuple[Step, Step, str]]:
     Only equal calls and equal idempotency keys are compared, so long runs stay cheap.
     """
     writes = list(run.writes())
-    history = History(run.policy)
+    history, inside = History(run.policy), _Inside(run)
     equal_calls: dict[tuple[str, str], list[int]] = defaultdict(list)
     keyed: dict[tuple[str, str], Step] = {}
     for at, again in enumerate(writes):
@@ -48,7 +48,7 @@ def duplicates(run: Run) -> Iterator[tuple[Step, Step, str]]:
         for back in before:
             if _retried_anew(writes[back], again):
                 yield again, writes[back], "a new idempotency key after an ambiguous error"
-        if before and _repeated(writes[before[-1]], again, writes[before[-1] + 1 : at], history):
+        if before and _repeated(writes[before[-1]], again, writes[before[-1] + 1 : at], history, inside):
             yield again, writes[before[-1]], "the same call again"
         first = None if name is None else keyed.setdefault(name, again)
         if first is not None and first.key != again.key:
@@ -68,10 +68,37 @@ def _retried_anew(before: Step, again: Step) -> bool:
     )
 
 
-def _repeated(before: Step, again: Step, between: Sequence[Step], history: History) -> bool:
-    """Whether an equal call is made again though nothing it rests on changed. After an ambiguous error the same idempotency key makes a retry safe."""
+def _repeated(before: Step, again: Step, between: Sequence[Step], history: History, inside: _Inside) -> bool:
+    """Whether an equal call is made again though nothing it rests on changed. After an ambiguous error the same idempotency key makes a retry safe.
+
+    What lies inside one of the two calls, or around it, is part of it: nothing that came in between.
+    """
     retry = before.fate is Fate.AMBIGUOUS and _keyed(before) is not None and _keyed(before) == _keyed(again)
-    return not retry and not any(_changes(history, other, again) for other in between)
+    return not retry and not any(
+        _changes(history, other, again) and not inside.one(other, before) and not inside.one(other, again)
+        for other in between
+    )
+
+
+class _Inside:
+    """Which steps of a run lie inside others."""
+
+    def __init__(self, run: Run) -> None:
+        self._parents = {step.crossing.seq: step.crossing.parent for step in run.steps if not step.crossing.sub}
+
+    def one(self, left: Step, right: Step) -> bool:
+        """Whether one of two steps lies inside the other."""
+        return right.crossing.seq in self._around(left) or left.crossing.seq in self._around(right)
+
+    def _around(self, step: Step) -> Iterator[int]:
+        parent, passed = step.crossing.parent, {step.crossing.seq}
+        while parent is not None:
+            seq = int(parent.removeprefix("#").partition(".")[0])
+            if seq in passed:  # a record may say anything
+                return
+            passed.add(seq)
+            yield seq
+            parent = self._parents.get(seq)
 
 
 def _changes(history: History, other: Step, again: Step) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict, deque
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
@@ -17,22 +17,28 @@ from twiceshy.transcript import Played
 
 if TYPE_CHECKING:
     from twiceshy.boundary import Call
-    from twiceshy.envelope import Envelope
+    from twiceshy.envelope import Crossing, Envelope
     from twiceshy.replaying.course import Course
+    from twiceshy.replaying.nested import Nested
 
 
 class Ambient:
     """Answers the draws of one replay."""
 
-    def __init__(self, course: Course, envelope: Envelope) -> None:
+    def __init__(self, course: Course, envelope: Envelope, nested: Nested) -> None:
         self._course = course
         self._flags: dict[str, list[Any]] = {name: [value] for name, value in envelope.pins.flags.items()}
-        read: dict[str, list[Any]] = defaultdict(list)
+        self._left: dict[str, deque[Crossing]] = defaultdict(deque)
         for crossing in envelope.crossings:
             if crossing.kind is Kind.FLAG and crossing.raw is not UNSET:
-                read[crossing.name].append(crossing.raw)
-        self._flags |= read
-        self._reads: Counter[str] = Counter()
+                self._left[crossing.name].append(crossing)
+        self._flags |= {name: [crossing.raw for crossing in read] for name, read in self._left.items()}
+        nested.listen(self.passed)
+
+    def passed(self, crossing: Crossing) -> None:
+        """Count a read of a flag as served: it was made inside a passage that is answered from the record."""
+        if crossing.kind is Kind.FLAG and crossing in self._left[crossing.name]:
+            self._left[crossing.name].remove(crossing)
 
     def answer(self, call: Call) -> Answer:
         """The answer to one draw, written ahead."""
@@ -63,8 +69,7 @@ class Ambient:
             self._course.diverge(crossing_of(call), Divergence.FLAG_UNRECORDED)
         if values is None:
             return overlay[call.name]
-        at = self._reads[call.name]
-        self._reads[call.name] = at + 1
-        if at >= len(values) and len({canonical(value) for value in values}) > 1:
+        left = self._left[call.name]
+        if not left and len({canonical(value) for value in values}) > 1:
             self._course.diverge(crossing_of(call), Divergence.EXHAUSTED, f"{len(values)} recorded reads differ")
-        return fresh(values[min(at, len(values) - 1)])
+        return fresh(left.popleft().raw if left else values[-1])

@@ -12,7 +12,7 @@ from twiceshy.answered import Answered
 from twiceshy.boundary import Answer, Closing
 from twiceshy.envelope import Crossing, Effect
 from twiceshy.history import Attempts, effective
-from twiceshy.matching import Hit, fresh
+from twiceshy.matching import Hit, Miss, fresh
 from twiceshy.outcome import AnsweredBy, BoundaryState, Divergence, Mode
 from twiceshy.raising import raised_again
 from twiceshy.simulators.served import SimulatedAnswers
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from twiceshy.boundary import Call
     from twiceshy.envelope import ErrorRecord, Kind
     from twiceshy.history import History
-    from twiceshy.matching import Matcher, Miss, Recording
+    from twiceshy.matching import Matcher, Recording
     from twiceshy.replaying.course import Course
     from twiceshy.replaying.nested import Nested
 
@@ -48,6 +48,7 @@ class Calls:
         self._staged = course.cut.after is not None or course.cut.mode is Mode.STUB
         self._simulated = SimulatedAnswers(course.terms.simulated)
         self._world = WorldSide(course.terms.world() if course.terms.world else None, course.cut, course.policy)
+        nested.listen(self._world.passed)
 
     def answer(self, call: Call) -> Answer:
         """The answer to one call, written ahead."""
@@ -71,7 +72,6 @@ class Calls:
             self._take_effect(crossing, outcome)
         if outcome.by is AnsweredBy.RECORDED and outcome.matched is not None:
             self._nested.retell(call, outcome.matched.crossing)
-            self._world.unseen(self._nested.writes(outcome.matched.crossing))
         if settled and outcome.matched is not None:
             return self._settled(crossing, outcome.value, outcome.matched)
         return self._answer(call, crossing, boundary, outcome)
@@ -114,6 +114,8 @@ class Calls:
             return self._from_world(call, crossing, effect)
         serve = self._matcher.serve_pure(call.name, crossing.key, call.kind) if effect is Effect.NONE else None
         found = serve or self._matcher.serve(call.name, crossing.key, crossing.state, call.kind)
+        if isinstance(found, Hit) and found.by is AnsweredBy.REPEATED and self._nested.once(found.recording.crossing):
+            found = Miss(Divergence.EXHAUSTED)
         if isinstance(found, Hit):
             return self._recorded(call, crossing, found)
         if self._world.may_take(call, effect):

@@ -33,6 +33,7 @@ class CandidateCode:
         self._course = course
         self._nested = nested
         self._code = FrozenCode(envelope.crossings, by_input=bool(course.cut.freeze))
+        nested.listen(self._code.passed)
 
     def answer(self, call: Call) -> Answer:
         """The answer to one passage, written ahead."""

@@ -41,14 +41,14 @@ class Replay:
             FrozenModels(envelope.crossings),
             History(terms.policy),
         )
-        nested = Nested(course, envelope.crossings, matcher, models, history)
+        nested = Nested(course, envelope.crossings, matcher, history)
         self._calls = calls = Calls(course, matcher, history, nested)
-        people = People(course, envelope, matcher, history)
+        people = People(course, envelope, matcher, history, nested)
         self._answering: dict[Kind, Callable[[Call], Answer]] = {
             **dict.fromkeys(CALLS, calls.answer),
             **dict.fromkeys(CODE_KINDS, CandidateCode(course, envelope, nested).answer),
-            **dict.fromkeys((Kind.CLOCK, Kind.RANDOM, Kind.FLAG), Ambient(course, envelope).answer),
-            Kind.MODEL: Models(course, models).answer,
+            **dict.fromkeys((Kind.CLOCK, Kind.RANDOM, Kind.FLAG), Ambient(course, envelope, nested).answer),
+            Kind.MODEL: Models(course, models, nested).answer,
             Kind.USER: people.user,
             Kind.HUMAN: people.human,
             Kind.HANDOFF: Handoffs(course, envelope, history, nested).answer,

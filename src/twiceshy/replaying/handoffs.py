@@ -32,12 +32,18 @@ class Handoffs:
         self._course = course
         self._history = history
         self._nested = nested
+        nested.listen(self.passed)
         self._scopes = Scopes()
         self._waiting: dict[tuple[str, str], list[tuple[str, Crossing]]] = defaultdict(list)
         for crossing in envelope.crossings:
             if crossing.kind is Kind.HANDOFF:
                 key = "" if crossing.seen is UNSET else course.policy.key(crossing.name, crossing.seen)
                 self._waiting[crossing.scope, crossing.name].append((key, crossing))
+
+    def passed(self, crossing: Crossing) -> None:
+        """Count a handoff as served: it was made inside a passage that is answered from the record."""
+        waiting = self._waiting.get((crossing.scope, crossing.name), [])
+        waiting[:] = [(key, held) for key, held in waiting if held.seq != crossing.seq]
 
     def answer(self, call: Call) -> Answer:
         """The scope of the recorded handoff with this input, else of the next one of this name; a new one past the record."""

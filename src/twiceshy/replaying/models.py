@@ -24,14 +24,17 @@ if TYPE_CHECKING:
     from twiceshy.envelope import Crossing
     from twiceshy.frozenmodel import FrozenModels
     from twiceshy.replaying.course import Course
+    from twiceshy.replaying.nested import Nested
 
 
 class Models:
     """Answers the model requests of one replay."""
 
-    def __init__(self, course: Course, models: FrozenModels) -> None:
+    def __init__(self, course: Course, models: FrozenModels, nested: Nested) -> None:
         self._course = course
         self._models = models
+        self._nested = nested
+        nested.listen(models.passed)
 
     def answer(self, call: Call) -> Answer:
         """The answer to one request, written ahead."""
@@ -42,6 +45,9 @@ class Models:
         if isinstance(found, NoOutput):
             self._course.diverge(crossing, found.kind, found.detail)
         recorded = found.crossing
+        if found.again and self._nested.once(recorded):
+            detail = f"what lay inside the output recorded at {recorded.place} happened once"
+            self._course.diverge(crossing, Divergence.MODEL_EXHAUSTED, detail)
         if recorded.raw is UNSET and recorded.error is None and not call.stream:
             detail = f"the stream recorded at {recorded.place} was left early"
             self._course.diverge(crossing, Divergence.SIDE_UNKNOWN, detail)
@@ -53,6 +59,8 @@ class Models:
                 stale=self._course.stale, drift=found.drift, exercised=False,
             )
         )  # fmt: skip
+        if not found.again:
+            self._nested.retell(call, recorded)
         return self._streamed(call, crossing, recorded) if call.stream else self._whole(call, crossing, recorded)
 
     def _whole(self, call: Call, crossing: Crossing, recorded: Crossing) -> Answer:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -14,25 +14,24 @@ from twiceshy.outcome import AnsweredBy, BoundaryState
 from twiceshy.transcript import Played
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from twiceshy.boundary import Call
-    from twiceshy.frozenmodel import FrozenModels
     from twiceshy.history import History
     from twiceshy.matching import Matcher
     from twiceshy.replaying.course import Course
 
+_PEOPLE = frozenset({Kind.USER, Kind.HUMAN})
+
 
 class Nested:
-    """Tells what lay inside recorded passages again, so that a record whose tools call other boundaries replays as itself."""
+    """Tells what lay inside recorded passages again, so that a record whose tools, models or people call other boundaries replays as itself."""
 
-    def __init__(
-        self, course: Course, crossings: Iterable[Crossing], matcher: Matcher, models: FrozenModels, history: History
-    ) -> None:
+    def __init__(self, course: Course, crossings: Iterable[Crossing], matcher: Matcher, history: History) -> None:
         self._course = course
         self._matcher = matcher
-        self._models = models
         self._history = history
+        self._listening: list[Callable[[Crossing], object]] = []
         self._steps: dict[str, list[Crossing]] = defaultdict(list)
         self._subs: dict[int, list[Crossing]] = defaultdict(list)
         for crossing in crossings:
@@ -41,20 +40,29 @@ class Nested:
             elif crossing.parent is not None:
                 self._steps[crossing.parent].append(crossing)
 
+    def listen(self, *listening: Callable[[Crossing], object]) -> None:
+        """Let others hear of every recorded crossing that came with an answer: it answers nobody else."""
+        self._listening += listening
+
     def retell(self, call: Call, recorded: Crossing) -> None:
         """Write down everything that lay inside a recorded passage, numbered anew, and let its writes take effect. A call that takes no steps has them told by its caller."""
+        for drawn in self._subs.get(recorded.seq, ()):
+            if drawn.parent == recorded.place:
+                self._pass(drawn)
         if call.step is None or recorded.place not in self._steps:
             return
         inside = sorted(self._inside(recorded.place), key=lambda crossing: crossing.seq)
         numbers = {recorded.seq: call.seq}
         for crossing in inside:
             numbers[crossing.seq] = call.step()
+        moved = _Moved(call, recorded, numbers)
         for crossing in inside:
-            self._tell(crossing, numbers)
+            self._tell(crossing, moved)
 
-    def writes(self, recorded: Crossing) -> list[str]:
-        """The names of the effective writes that lay inside a recorded passage."""
-        return [crossing.name for crossing in self._inside(recorded.place) if effective(crossing, self._course.policy)]
+    def once(self, recorded: Crossing) -> bool:
+        """Whether a recorded passage cannot be told twice: what it wrote, or what a person said in it, happened once."""
+        inside = self._inside(recorded.place)
+        return any(crossing.kind in _PEOPLE or effective(crossing, self._course.policy) for crossing in inside)
 
     def _inside(self, place: str) -> Iterator[Crossing]:
         for crossing in self._steps.get(place, ()):
@@ -62,32 +70,55 @@ class Nested:
             for within in (crossing, *self._subs.get(crossing.seq, ())):
                 yield from self._inside(within.place)
 
-    def _tell(self, recorded: Crossing, numbers: dict[int, int]) -> None:
+    def _tell(self, recorded: Crossing, moved: _Moved) -> None:
         for crossing in (recorded, *self._subs.get(recorded.seq, ())):
-            anew = msgspec.structs.replace(
-                crossing, seq=numbers[crossing.seq], parent=_renumbered(crossing.parent, numbers),
-                group=numbers.get(crossing.group or 0, crossing.group), start_ns=None, end_ns=None,
-            )  # fmt: skip
             write = (
                 crossing.kind in CALLS and self._course.policy.effect(crossing.name, crossing.effect) is Effect.WRITE
             )
             self._course.journal.ahead(
                 Played(
-                    crossing=anew, boundary=BoundaryState.FROZEN, answered_by=AnsweredBy.RECORDED, matched=crossing.place,
+                    crossing=moved.anew(crossing), boundary=BoundaryState.FROZEN, answered_by=AnsweredBy.RECORDED, matched=crossing.place,
                     exercised=False,
                     idempotency_key=self._course.policy.idempotency_key(crossing.name, crossing.asked) if write else None,
                 )
             )  # fmt: skip
-        self._take_effect(recorded)
+            self._pass(crossing)
+        self._take_effect(recorded, moved.anew(recorded))
 
-    def _take_effect(self, recorded: Crossing) -> None:
+    def _pass(self, recorded: Crossing) -> None:
+        for heard in self._listening:
+            heard(recorded)
+
+    def _take_effect(self, recorded: Crossing, told: Crossing) -> None:
         held = self._matcher.passed(recorded.seq)
-        if recorded.kind is Kind.MODEL:
-            self._models.passed(recorded)
         if recorded.kind in BEGINNING:
-            self._history.begin(recorded.scope, recorded.group)
-        if held is not None and effective(recorded, self._course.policy):
-            self._history.enter(recorded.scope, recorded.name, held.key)
+            self._history.begin(told.scope, told.group)
+        if effective(recorded, self._course.policy):
+            self._history.enter(told.scope, recorded.name, held.key if held else "")
+
+
+class _Moved(NamedTuple):
+    """Where a recorded passage is told again: in the place of a call, whose scope and turn may be others. numbers: of the steps inside it, as they were and are."""
+
+    call: Call
+    recorded: Crossing
+    numbers: dict[int, int]
+
+    def anew(self, crossing: Crossing) -> Crossing:
+        """The crossing as it stands in this run."""
+        at = crossing.at if crossing.kind is not Kind.HANDOFF or crossing.at is None else self._scope(crossing.at)
+        return msgspec.structs.replace(
+            crossing, seq=self.numbers[crossing.seq], parent=_renumbered(crossing.parent, self.numbers), group=self._group(crossing.group),
+            scope=self._scope(crossing.scope), at=at, start_ns=None, end_ns=None,
+        )  # fmt: skip
+
+    def _group(self, group: int | None) -> int | None:
+        if group is None or group == self.recorded.group:
+            return None if group is None else self.call.group
+        return self.numbers.get(group, group)
+
+    def _scope(self, scope: str) -> str:
+        return self.call.scope + scope.removeprefix(self.recorded.scope)
 
 
 def _renumbered(place: str | None, numbers: dict[int, int]) -> str | None:

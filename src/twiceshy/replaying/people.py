@@ -24,13 +24,16 @@ if TYPE_CHECKING:
     from twiceshy.history import History
     from twiceshy.matching import Matcher
     from twiceshy.replaying.course import Course
+    from twiceshy.replaying.nested import Nested
 
 
 class People:
     """Answers the turns of users and of approvers in one replay."""
 
-    def __init__(self, course: Course, envelope: Envelope, matcher: Matcher, history: History) -> None:
+    def __init__(self, course: Course, envelope: Envelope, matcher: Matcher, history: History, nested: Nested) -> None:
         self._course = course
+        self._nested = nested
+        nested.listen(self.passed)
         self._matcher = matcher
         self._history = history
         self._grants = list(course.terms.grants)
@@ -38,6 +41,12 @@ class People:
         for crossing in envelope.crossings:
             if crossing.kind is Kind.USER and (crossing.raw is not UNSET or crossing.error is not None):
                 self._turns[crossing.scope, crossing.name].append(crossing)
+
+    def passed(self, crossing: Crossing) -> None:
+        """Count a user's turn as served: it was taken inside a passage that is answered from the record."""
+        turns = self._turns.get((crossing.scope, crossing.name))
+        if turns is not None and crossing in turns:
+            turns.remove(crossing)
 
     def user(self, call: Call) -> Answer:
         """The next recorded turn, provided that it answers what the agent says now."""
@@ -87,6 +96,8 @@ class People:
         course.journal.ahead(
             Played(crossing=told, boundary=BoundaryState.FROZEN, answered_by=by, matched=place, exercised=False)
         )
+        if by is AnsweredBy.RECORDED:
+            self._nested.retell(call, recorded)
 
         def close(closing: Closing) -> None:
             raised = course.error(closing.error, call.name)

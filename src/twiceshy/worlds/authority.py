@@ -131,10 +131,9 @@ class Authority:
         """Say that a crossing of this group comes next."""
         self._meetings.begin(scope, group)
 
-    def unseen(self, tools: Iterable[str]) -> None:
-        """Take note of writes that were told without the world."""
-        for tool in tools:
-            self._unknown.add(self._policy.of(tool).resources)
+    def unseen(self, tool: str) -> None:
+        """Take note of a write that was told without the world."""
+        self._unknown.add(self._policy.of(tool).resources)
 
     def leads(self, tool: str) -> bool:
         """Whether the world, and not the record, speaks for what this tool rests on."""

@@ -16,8 +16,6 @@ from twiceshy.recording import error_record
 from twiceshy.worlds.authority import Served
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from twiceshy.boundary import Call
     from twiceshy.cutpoint import CutPoint
     from twiceshy.envelope import Crossing
@@ -57,10 +55,10 @@ class WorldSide:
         """Whether the world has no say: in a frozen prefix, and of what is no tool."""
         return self._cut.in_prefix(call.seq) or call.kind is not Kind.TOOL
 
-    def unseen(self, tools: Iterable[str]) -> None:
-        """Take note of writes inside a recorded passage, which nobody asked the world about."""
-        if self._authority is not None:
-            self._authority.unseen(tools)
+    def passed(self, crossing: Crossing) -> None:
+        """Take note of a write inside a recorded passage, which nobody asked the world about."""
+        if self._authority is not None and effective(crossing, self._policy):
+            self._authority.unseen(crossing.name)
 
     def answer(self, crossing: Crossing) -> Answered:
         """What the world answers. Raises WorldMiss."""
