@@ -201,7 +201,11 @@ class Boundary(Passages):
             tightened=tightened, defaults=arguments.defaults(fn),
         )  # fmt: skip
         self.tools[name] = declared
-        return wrapped(fn, lambda *args, **kwargs: self._tool_steps(declared, arguments.bound(fn, args, kwargs)))
+        return wrapped(
+            fn,
+            lambda *args, **kwargs: self._tool_steps(declared, arguments.bound(fn, args, kwargs)),
+            lambda *args, **kwargs: self._at_once(declared, arguments.bound(fn, args, kwargs) if args else kwargs),
+        )
 
     def _person(self, declared: Declared) -> Callable[[Any], Any]:
         self.people[declared.name] = declared

@@ -133,6 +133,12 @@ class Attempts:
         number, failed = self._last.get((scope, name, key), (0, False))
         return number + 1 if failed else 1
 
+    def passed(self, scope: str, name: str, key: str) -> int:
+        """The number of the attempt that is asked for now and answered at once, without an error."""
+        number = self.next(scope, name, key)
+        self._last[scope, name, key] = (number, False)
+        return number
+
     def answered(self, crossing: Crossing, *, failed: bool | None = None) -> None:
         """Say how an attempt ended; by default as the crossing says."""
         ended = crossing.error is not None if failed is None else failed

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 from msgspec import UNSET
 
-from twiceshy.encoding import crossing_line, crossing_of, record_line, record_of
+from twiceshy.encoding import crossing_line, crossing_of, record_line, record_of, stored_line
 from twiceshy.envelope import Crossing, Disposition, Record
 from twiceshy.errors import FormatError
 from twiceshy.identity import tagged, untagged
@@ -48,7 +48,17 @@ class _Ahead(Record, frozen=True, kw_only=True, omit_defaults=True):
 
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
+
+
+def _settled(by: AnsweredBy) -> tuple[bytes, bytes]:
+    """What stands before and behind the matched place in the line of a passage that is over at once."""
+    note = _Ahead(boundary=BoundaryState.FROZEN, answered_by=by, matched="@", exercised=False, settled=True)
+    head, _, tail = _encode(note).partition(b"@")
+    return b"A\t" + head, tail + b"\t"
+
+
 _note = msgspec.json.Decoder(_Ahead).decode
+_SETTLED = {by: _settled(by) for by in (AnsweredBy.RECORDED, AnsweredBy.REPEATED)}
 
 
 class Journal:
@@ -66,6 +76,11 @@ class Journal:
             idempotency_key=None if played.idempotency_key is None else tagged(played.idempotency_key),
         )  # fmt: skip
         self._keep(b"A\t" + _encode(note) + b"\t" + crossing_line(played.crossing, known))
+
+    def settled(self, crossing: Crossing, by: AnsweredBy, matched: str) -> None:
+        """A frozen crossing, its sides in stored form, whose recorded answer goes back as it is. The line that `ahead` writes of it."""
+        head, tail = _SETTLED[by]
+        self._keep(head + matched.encode() + tail + stored_line(crossing))
 
     def closed(self, crossing: Crossing, closing: Closing, error: ErrorRecord | None) -> None:
         """How the passage ended: only what is new."""

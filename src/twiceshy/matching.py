@@ -40,6 +40,8 @@ class Recording:
     key: str
     state: str
     served: bool = False
+    text: bytes | None = None
+    """The JSON of its arguments, where they are compared as they are and that is their canonical form."""
     texts: tuple[bytes | None, bool] | None = None
 
     def told(self) -> tuple[bytes | None, bool]:
@@ -50,6 +52,11 @@ class Recording:
             # Equal in Python and in JSON: 1 is not true there, and bytes are not their base64 here.
             self.texts = text, text is not None and bool(shown == answer) and encoded(shown) == text
         return self.texts
+
+    @property
+    def plainly(self) -> bool:
+        """Whether it was answered in plain JSON, without an error, and what was answered is what went back."""
+        return self.crossing.error is None and self.crossing.raw is not UNSET and self.told()[1]
 
     @property
     def answer(self) -> Any | UnsetType:
@@ -68,6 +75,13 @@ class _Slot:
     recordings: list[Recording] = field(default_factory=list)
     served: int = 0
     agrees: bool | None = None
+    plain: bool | None = None
+
+    def plainly(self) -> bool:
+        """Whether all recordings here were answered plainly."""
+        if self.plain is None:
+            self.plain = all(recording.plainly for recording in self.recordings)
+        return self.plain
 
     def next(self) -> tuple[Recording, AnsweredBy] | None:
         while self.served < len(self.recordings):
@@ -113,11 +127,15 @@ class Matcher:
         held = tuple(crossings)
         self.by_place = {crossing.seq: crossing for crossing in held if crossing.kind in _ASKED}
         self._at: dict[int, Recording] = {}
+        self._texts: dict[tuple[Kind, str, bytes], _Slot] = {}
         for recording in recordings(held, policy):
             kind, name = recording.crossing.kind, recording.crossing.name
             exact = self._exact.setdefault((kind, name, recording.key, recording.state), _Slot())
             exact.recordings.append(recording)
-            self._keyed[kind, name, recording.key].recordings.append(recording)
+            keyed = self._keyed[kind, name, recording.key]
+            keyed.recordings.append(recording)
+            if recording.text is not None:
+                self._texts[kind, name, recording.text] = keyed
             self._named[kind, name].append(recording)
             self._at[recording.crossing.seq] = recording
 
@@ -143,6 +161,17 @@ class Matcher:
         if (kind, name, key) in self._keyed:
             return Miss(Divergence.STATE_MISMATCH)
         return Miss(Divergence.ARGS_MISMATCH if (kind, name) in self._named else Divergence.UNRECORDED_CALL)
+
+    def plain_key(self, kind: Kind, name: str, text: bytes, asked: object) -> str | None:
+        """The key of a call whose arguments have this JSON, where all that was recorded of it was answered plainly; None otherwise.
+
+        Equal in JSON and in Python is equal under identity rules, since what was recorded is its own canonical form.
+        """
+        slot = self._texts.get((kind, name, text))
+        if slot is None or not slot.plainly():
+            return None
+        first = slot.recordings[0]
+        return first.key if first.crossing.seen == asked else None
 
     def serve_pure(self, name: str, key: str, kind: Kind = Kind.TOOL) -> Hit | Miss:
         """A pure tool without code is answered by key alone, whatever was written."""
@@ -176,9 +205,9 @@ def recordings(crossings: Iterable[Crossing], policy: ToolsPolicy) -> Iterable[R
         history.begin(crossing.scope, crossing.group)
         if crossing.kind is Kind.HANDOFF:
             continue
-        key = policy.key(crossing.name, crossing.asked) if crossing.asked is not UNSET else ""
+        key, text = policy.keyed(crossing.name, crossing.asked) if crossing.asked is not UNSET else ("", None)
         if key and crossing.blocked_by is None:
-            yield Recording(crossing, key, history.state(crossing.name, crossing.scope))
+            yield Recording(crossing, key, history.state(crossing.name, crossing.scope), text=text)
         if effective(crossing, policy):
             history.enter(crossing.scope, crossing.name, key)
 

@@ -10,7 +10,7 @@ from msgspec import UNSET
 
 from twiceshy.envelope import Kind
 from twiceshy.seam import Answer, Backend, Blocked, Call, Closing, Code, Declared, Step
-from twiceshy.stepping import Numbering, running, settled
+from twiceshy.stepping import Numbering, drive, running, settled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
@@ -131,6 +131,22 @@ class Passages:
             declared, step, proposed=proposed, seen=proposed, blocked_by="middleware", reason=f"{ended} by the framework's middleware"
         )  # fmt: skip
         self._backend.cross(call).close(Closing(error=Blocked("middleware", f"{ended} there"), shown=shown))
+
+    def _at_once(self, declared: Declared, given: dict[str, Any]) -> Any:
+        """A plain call of a tool. Where nothing stands around it and the record answers, that is all there is to it."""
+        around, hooked = self._around.get(declared.name) or self._sitting_around(declared.name)
+        if hooked or around.guards:
+            return drive(self._tool_steps(declared, given))
+        seen = {**declared.defaults, **given} if declared.defaults else given
+        call = self._calling(declared, self.step(), proposed=given, seen=seen, settles=True)
+        answer = self._backend.cross(call)
+        return answer.value if answer.settled else drive(self._ending(declared, seen, call, answer))
+
+    def _ending(self, declared: Declared, seen: dict[str, Any], call: Call, answer: Answer) -> Steps:
+        raw = yield from settled(answer, partial(run_declared, declared, **seen), call)
+        shown = raw if answer.shown is UNSET else answer.shown
+        answer.close(Closing(raw=raw, shown=shown))
+        return shown
 
     def _tool_steps(self, declared: Declared, proposed: dict[str, Any]) -> Steps:
         """From the arguments to the value that goes back, past hooks and guards. A framework closes the passage when its middleware is through."""

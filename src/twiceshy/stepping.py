@@ -21,9 +21,8 @@ if TYPE_CHECKING:
 _RUNNING: ContextVar[Call | None] = ContextVar("twiceshy_running", default=None)
 
 
-def running() -> Call | None:
-    """The passage whose live code runs in this context; None in the agent's own loop."""
-    return _RUNNING.get()
+running = _RUNNING.get
+"""The passage whose live code runs in this context; None in the agent's own loop."""
 
 
 @contextmanager
@@ -121,8 +120,10 @@ def settled(
         _RUNNING.reset(token)
 
 
-def wrapped(fn: Callable[..., Any] | None, steps: Callable[..., Steps]) -> Callable[..., Any]:
-    """What the agent calls in place of `fn`, plain or async as it is."""
+def wrapped(
+    fn: Callable[..., Any] | None, steps: Callable[..., Steps], at_once: Callable[..., Any] | None = None
+) -> Callable[..., Any]:
+    """What the agent calls in place of `fn`, plain or async as it is. at_once: what a plain call does in place of being driven through its steps."""
     if _is_async(fn):
 
         async def crossing_async(*args: Any, **kwargs: Any) -> Any:
@@ -133,7 +134,7 @@ def wrapped(fn: Callable[..., Any] | None, steps: Callable[..., Steps]) -> Calla
     def crossing(*args: Any, **kwargs: Any) -> Any:
         return drive(steps(*args, **kwargs))
 
-    return crossing
+    return crossing if at_once is None else at_once
 
 
 def driven(fn: Callable[..., Any] | None, steps: Steps) -> Any:

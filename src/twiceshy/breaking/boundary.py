@@ -16,6 +16,7 @@ from twiceshy.breaking.outputs import Replacing
 from twiceshy.envelope import Kind
 from twiceshy.identity import equal
 from twiceshy.matching import fresh
+from twiceshy.stepping import drive
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
@@ -91,6 +92,10 @@ class BreakingBoundary(Boundary):
                 super().hook(f"break {found.text}", self._stripping(found), after=found.names[0])
             elif found.operator is Operator.ARGS_SET and found.names[0] in self.tools:
                 super().hook(f"break {found.text}", self._setting(found), before=found.names[0])
+
+    def _at_once(self, declared: Declared, given: dict[str, Any]) -> Any:
+        """Each call goes its steps, since a break may stand around any."""
+        return drive(self._tool_steps(declared, given))
 
     def _tool_steps(self, declared: Declared, proposed: dict[str, Any]) -> Steps:
         walk: Walk = super()._tool_steps

@@ -15,6 +15,7 @@ from twiceshy.history import Attempts, effective
 from twiceshy.matching import Hit, Miss, fresh
 from twiceshy.outcome import AnsweredBy, BoundaryState, Divergence, Mode
 from twiceshy.raising import raised_again
+from twiceshy.replaying.plainreads import PlainReads
 from twiceshy.simulators.served import SimulatedAnswers
 from twiceshy.transcript import Played
 from twiceshy.worlds.siding import WorldSide
@@ -50,8 +51,13 @@ class Calls:
         self._world = WorldSide(course.terms.world() if course.terms.world else None, course.cut, course.policy)
         nested.listen(self._world.passed)
 
+        self._plain = PlainReads(course, matcher, history, nested, self._attempts, self._frozen_read)
+
     def answer(self, call: Call) -> Answer:
         """The answer to one call, written ahead."""
+        return self._plain.answer(call) or self._answered(call)
+
+    def _answered(self, call: Call) -> Answer:
         effect = self._effect(call)
         boundary = self._boundary(call, effect)
         self._history.begin(call.scope, call.group)
@@ -94,6 +100,10 @@ class Calls:
             effect = Effect.WRITE if loosened else effect
         self._effects[call.name, call.effect] = effect
         return effect
+
+    def _frozen_read(self, call: Call) -> bool:
+        effect = self._effect(call)
+        return effect is Effect.READ and self._boundary(call, effect) is BoundaryState.FROZEN
 
     def _boundary(self, call: Call, effect: Effect) -> BoundaryState:
         """What is done at a boundary: the same each time, save where a prefix ends."""
