@@ -181,7 +181,7 @@ def test_world_must_be_named_and_rows_need_one(tmp_path: Path) -> None:
     for said, problem in (
         ("misses: world\n", "the case has none"),
         ("expect: {nothing_else: true}\n", "needs a world, and the case has none"),
-        ("world: world.yaml\nexpect: {goal: [{table: x, fields: {'a[0]': 1}}]}\n", "is no path"),
+        ("world: world.yaml\nexpect: {goal: [{table: x, key: {id: 1}, fields: {'a[0]': 1}}]}\n", "is no path"),
     ):
         (loaded.path / "case.yaml").write_text(stated + said)
         with pytest.raises(CaseError, match=problem):
