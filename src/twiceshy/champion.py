@@ -18,6 +18,7 @@ from twiceshy.envelope import Record, Versions
 from twiceshy.errors import ConfigurationError, FormatError, InputError
 from twiceshy.identity import digest
 from twiceshy.outcome import Outcome
+from twiceshy.trials import WORST
 from twiceshy.verdict import CallRef, ChampionRef, Waiver
 
 if TYPE_CHECKING:
@@ -200,18 +201,20 @@ def harness_state(invariants: Invariants, policy: ToolsPolicy) -> str:
 def compared(result: Result, champion: Champion | None, *, harness: str, today: str) -> Result:
     """The result with what the champion came to, what that makes of a failure, and the waiver that covers it.
 
-    today: ISO 8601 date; a waiver dated later, or past its `until`, covers nothing.
+    The champion came to the worst of what is pinned of these modes. today: ISO 8601 date; a waiver dated later, or past its `until`, covers nothing; where a
+    mode could not be judged none does, since what that mode would have shown is not known.
     """
     if champion is None:
         return msgspec.structs.replace(result, change="new" if result.outcome is Outcome.FAILED else None)
     modes = [_against(mode, champion.pin(result.case.digest, harness, mode.mode)) for mode in result.modes]
-    pin = champion.pin(result.case.digest, harness, result.mode)
-    changed = msgspec.structs.replace(result, modes=modes, previous_outcome=pin.outcome if pin else None)
+    before = [mode.previous for mode in modes if mode.previous is not None]
+    changed = msgspec.structs.replace(result, modes=modes, previous_outcome=min(before, key=WORST.index, default=None))
     if result.outcome is not Outcome.FAILED:
         return changed
     change = _change(changed, champion, harness)
     ids = {name for mode in modes if mode.outcome is Outcome.FAILED for name in mode.violated}
-    waiver = _waiver(champion.waivers, result.case.id, ids, today) if change == "known" else None
+    judged = all(mode.outcome in (Outcome.PASSED, Outcome.FAILED) for mode in modes)
+    waiver = _waiver(champion.waivers, result.case.id, ids, today) if judged and change == "known" else None
     return msgspec.structs.replace(changed, change=change, waiver=waiver)
 
 

@@ -96,6 +96,22 @@ def test_every_failed_mode_must_be_known() -> None:
     assert not against(both, a_pin(), cut, waivers=(a_waiver(assertions=[VIOLATED, "other"]),)).red
 
 
+@pytest.mark.parametrize("other", list(Outcome))
+def test_waiver_needs_every_mode_judged(other: Outcome) -> None:
+    both = a_result(Outcome.FAILED, modes=[a_mode(Outcome.FAILED), a_mode(other, "cut-point")])
+    found = against(both, a_pin(), a_pin(other, mode="cut-point"), waivers=(a_waiver(),))
+    assert found.change == "known"
+    assert found.red == (other in (Outcome.ERROR, Outcome.DIVERGED))
+
+
+@pytest.mark.parametrize("other", list(Outcome))
+def test_champion_came_to_the_worst_of_its_modes(other: Outcome) -> None:
+    both = a_result(modes=[a_mode(), a_mode(mode="cut-point")])
+    assert against(both, a_pin(Outcome.PASSED), a_pin(other, mode="cut-point")).previous_outcome is other
+    assert against(both, a_pin(other, mode="cut-point")).previous_outcome is other
+    assert against(both, a_pin(other, mode="world")).previous_outcome is None
+
+
 def test_crash_is_not_a_known_violation() -> None:
     crashed = a_result(Outcome.FAILED, modes=[a_mode(Outcome.FAILED, violated=["candidate_crashed"])])
     assert against(crashed, a_pin()).change == "regressed"
