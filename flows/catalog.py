@@ -37,6 +37,6 @@ def catalog(
         replayed = replays(place, playing, generation=generation.id, trials=each, champions=champions)
         shown = published(place, generation, playing, replayed, trials=each, champions=champions)
         index = site(place)
-    account = nightly_of(shown, generation, index)
+    account = nightly_of(shown, generation, index, unprotected=place.unprotected)
     leave_nightly(account)
     return account

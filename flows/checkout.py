@@ -127,6 +127,11 @@ class Checkout:
             found[loaded.case.workflow].append(loaded)
         return dict(found)
 
+    @property
+    def unprotected(self) -> list[str]:
+        """The workflows without a single case: nothing judges their candidates."""
+        return sorted(self.workflows.keys() - self.cases.keys())
+
     def champions(self) -> dict[str, Champion]:
         """Workflow -> its pinned results, where somebody has pinned any."""
         found = [champion.load(file) for file in sorted(self.config.path("champion").glob("*.json"))]

@@ -26,6 +26,11 @@ def lines(rows: Sequence[Mapping[str, object]]) -> list[str]:
     return [_line(held, widths, right) for held in ([name.replace("_", " ") for name in names], *cells)]
 
 
+def unjudged(workflows: Sequence[str]) -> str:
+    """Which workflows nothing judges, in a sentence; empty where there is none."""
+    return f"Without a case, so not judged: {', '.join(workflows)}." if workflows else ""
+
+
 class Steps:
     """Progress of a run: the step under way on a terminal, a line for each step done elsewhere; of a step that comes often, every tenth."""
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from flows import times
-from flows.console import Steps, lines
+from flows.console import Steps, lines, unjudged
 from flows.inputs import readable
 from flows.surroundings import server, settle
 
@@ -97,6 +97,8 @@ def judged(account: Mapping[str, Any]) -> Iterator[str]:
         if account[name]:
             yield from ("", f"{title}:", *(f"  {line}" for line in lines(account[name])))
     yield ""
+    if account["unprotected"]:
+        yield unjudged(account["unprotected"])
     yield f"corpus {account['corpus_id']}, publication {account['publication']}"
     yield f"site {account['site']}"
 

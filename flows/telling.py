@@ -1,9 +1,11 @@
 """What a run did, in numbers and names that a person reads: returned to the caller, and left as artifacts."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flows import artifacts
+from flows.console import unjudged
 from flows.publishing import Published
 from tasks.admit.accounts import accounts, refusals, tool_errors
 from tasks.draft import Draft
@@ -45,14 +47,18 @@ def leave(account: dict[str, Any]) -> None:
     artifacts.table("corpus-proposed", account["proposed"], about="Cases that wait for a person.")
 
 
-def nightly_of(made: Published, generation: Snapshot, index: Path) -> dict[str, Any]:
-    """Plain values: verdict and outcomes of the newest night that was judged now, all runs, signatures, corpus id, publication, path of the site."""
+def nightly_of(made: Published, generation: Snapshot, index: Path, *, unprotected: Sequence[str]) -> dict[str, Any]:
+    """Plain values: verdict and outcomes of the newest night that was judged now, all runs, signatures, corpus id, publication, path of the site.
+
+    unprotected: the workflows without a case, which no nightly judges.
+    """
     runs, results = made.tables["runs"], made.tables["results"]
     return {
         "verdict": summary.verdict(runs, made.shown.judged),
         "runs": summary.nights(runs),
         "outcomes": summary.outcomes(results, made.shown.judged),
         "signatures": summary.signatures(made.tables["signatures"], results, made.shown.current),
+        "unprotected": list(unprotected),
         "corpus_id": generation.id,
         "publication": made.publication.run_id,
         "site": str(index),
@@ -63,7 +69,7 @@ def leave_nightly(account: dict[str, Any]) -> None:
     """The artifacts of a nightly."""
     artifacts.text(
         "catalog-verdict",
-        f"# {account['verdict']}\n\nPublication {account['publication']}, corpus {account['corpus_id']}.",
+        f"# {account['verdict']}\n\nPublication {account['publication']}, corpus {account['corpus_id']}. {unjudged(account['unprotected'])}".rstrip(),
     )
     artifacts.table("catalog-runs", account["runs"], about="One run a workflow and night, the newest first.")
     artifacts.table(

@@ -1,5 +1,6 @@
 """Who is judged on which night: named candidates, or the versions that were in production then."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from pathlib import Path
@@ -9,7 +10,7 @@ from flows import times
 from flows.checkout import Checkout
 from twiceshy.cli.options import candidate_spec
 from twiceshy.documents import Document
-from twiceshy.errors import InputError
+from twiceshy.errors import InputError, nearest
 from twiceshy.running import CandidateSpec
 
 
@@ -28,9 +29,10 @@ def turns(
     """The turns of these nights, oldest first; of workflows that have cases.
 
     candidates: `workflow=name`, or a name that is a workflow; by default all of twiceshy.toml. deployments: a file that says which version was in production
-    from which day on, in place of candidates. Raises InputError for a name, a workflow or a file that cannot be used, and where nobody has a turn.
+    from which day on, in place of candidates. Raises InputError for a name, a workflow or a file that cannot be used, for a workflow that is named twice or has
+    no case, and where nobody has a turn.
     """
-    asked = _deployed(deployments) if deployments else dict.fromkeys(nights, _named(place, candidates))
+    asked = _deployed(place, deployments) if deployments else dict.fromkeys(nights, _named(place, candidates))
     found = [
         Turn(night, workflow, name, candidate_spec(name, place.config))
         for night in nights
@@ -53,7 +55,17 @@ def turns_of(place: Checkout, asked: Mapping[str, Any], *, today: date) -> list[
 
 
 def _named(place: Checkout, candidates: Sequence[str]) -> dict[str, str]:
-    return dict(_pair(place, text) for text in candidates or place.config.settings.candidate)
+    pairs = [_pair(place, text) for text in candidates or place.config.settings.candidate]
+    named = dict(pairs)
+    if len(named) < len(pairs):
+        twice, _ = Counter(workflow for workflow, _ in pairs).most_common(1)[0]
+        raise InputError(f"workflow {twice!r} is named twice: a night judges one candidate of each.")
+    bare = [workflow for workflow in named if candidates and workflow not in place.cases]
+    if bare:
+        raise InputError(
+            f"workflow {bare[0]!r} has no cases under {place.config.path('cases')}: nothing would judge {named[bare[0]]!r}."
+        )
+    return named
 
 
 def _pair(place: Checkout, text: str) -> tuple[str, str]:
@@ -69,12 +81,12 @@ def _then(asked: dict[date, dict[str, str]], night: date) -> dict[str, str]:
     return asked[max(days)] if days else {}
 
 
-def _deployed(file: Path) -> dict[date, dict[str, str]]:
+def _deployed(place: Checkout, file: Path) -> dict[date, dict[str, str]]:
     """Day -> workflow -> candidate."""
     if not file.is_file():
         raise InputError.missing(file)
     document = Document(file)
-    return {_day(file, key): dict(_versions(document, str(key), held)) for key, held in _days(document)}
+    return {_day(file, key): dict(_versions(place, document, str(key), held)) for key, held in _days(document)}
 
 
 def _days(document: Document) -> Iterator[tuple[object, object]]:
@@ -92,9 +104,17 @@ def _day(file: Path, key: object) -> date:
         raise InputError.at(file, f"{key!r} is no date.") from None
 
 
-def _versions(document: Document, day: str, held: object) -> Iterator[tuple[str, str]]:
-    for workflow, name in held.items() if isinstance(held, dict) else ():
-        if isinstance(name, str):
-            yield workflow, name
-        elif workflow != "deployed":
-            raise InputError.at(document.path, f"{workflow!r} on {day} names no candidate.")
+def _versions(place: Checkout, document: Document, day: str, held: object) -> Iterator[tuple[str, str]]:
+    """Each workflow with its candidate; `deployed`, which names those that changed that day, is for people."""
+    if not isinstance(held, dict):
+        raise InputError.at(document.path, f"{day} names no candidates.", line=document.line(f"$.{day}"))
+    for workflow, name in held.items():
+        if workflow == "deployed":
+            continue
+        line = document.line(f"$.{day}.{workflow}")
+        if workflow not in place.workflows:
+            known = nearest(workflow, place.workflows)
+            raise InputError.at(document.path, f"{workflow!r} is no workflow of ours.", line=line, hint=known)
+        if not isinstance(name, str):
+            raise InputError.at(document.path, f"{workflow!r} on {day} names no candidate.", line=line)
+        yield workflow, name

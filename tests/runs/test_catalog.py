@@ -43,6 +43,7 @@ def test_regression_is_a_verdict(refreshed: Checkout) -> None:
     assert (first["outcome"], first["change"]) == ("failed", "new")
     assert first["signature"] == "refund-over-limit-missing-approval@post-tool-hook-strip"
     assert Path(account["site"]).is_file()
+    assert account["unprotected"] == ["airline"]
 
 
 def test_nightly_twice_changes_nothing(refreshed: Checkout) -> None:
@@ -73,7 +74,7 @@ def test_version_of_the_night_is_judged(refreshed: Checkout) -> None:
         ({"candidates": ["examples.refund:buggy"]}, "refund=examples.refund:buggy"),
         ({"candidates": ["refund=nobody"]}, "twiceshy.toml"),
         ({"deployments": "nowhere.yaml"}, "no such file"),
-        ({"candidates": ["airline=examples.refund:buggy"]}, "nobody to judge"),
+        ({"candidates": ["airline=examples.refund:buggy"]}, "airline.* has no cases"),
         ({"candidates": ["refund=examples.refund:bugy"]}, "cannot be imported"),
     ],
 )
