@@ -99,7 +99,7 @@ def _goals(loaded: LoadedCase, policy: ToolsPolicy, written: dict[str, Any]) -> 
         path.write_text(_yaml(written), encoding="utf-8")
         running = loading.load(path, policy).started()
     for crossing in loaded.envelope.crossings:
-        wrote = crossing.kind is Kind.TOOL and policy.effect(crossing.name, crossing.effect) is Effect.WRITE
+        wrote = crossing.kind is Kind.TOOL and policy.effect_of(crossing) is Effect.WRITE
         if wrote and crossing.blocked_by is None and crossing.error is None and running.knows(crossing.name):
             yield from map(_goal, running.answer(crossing.name, crossing.asked).changes)
 

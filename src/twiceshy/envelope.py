@@ -83,6 +83,8 @@ class Crossing(Record, frozen=True, kw_only=True, omit_defaults=True):
     """Hooks and guards: `before:TOOL` or `after:TOOL`. Handoffs: the scope of the agent that was handed to."""
     attempt: int = 1
     effect: Effect | None = None
+    tightened: bool = False
+    """A server hinted that this tool writes: a write, whatever tools.yaml says."""
     proposed: Any | UnsetType = UNSET
     seen: Any | UnsetType = UNSET
     raw: Any | UnsetType = UNSET

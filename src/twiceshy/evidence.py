@@ -130,11 +130,7 @@ class Run:
 
     def is_write(self, step: Step) -> bool:
         """Whether the policy says that this call writes."""
-        crossing = step.crossing
-        return (
-            crossing.kind in CALLS - {Kind.RETRIEVAL}
-            and self.policy.effect(crossing.name, crossing.effect) is Effect.WRITE
-        )
+        return step.crossing.kind in CALLS and self.policy.effect_of(step.crossing) is Effect.WRITE
 
 
 @dataclass(frozen=True, slots=True)

@@ -163,12 +163,8 @@ def effective(crossing: Crossing, policy: ToolsPolicy) -> bool:
 
     A timeout, a reset, a 5xx or an unknown error is ambiguous and counts as effective.
     """
-    if (
-        crossing.kind not in (Kind.TOOL, Kind.MEMORY)
-        or policy.effect(crossing.name, crossing.effect) is not Effect.WRITE
-    ):
-        return False
-    if crossing.blocked_by is not None:
+    called = crossing.kind in (Kind.TOOL, Kind.MEMORY, Kind.RETRIEVAL) and crossing.blocked_by is None
+    if not called or policy.effect_of(crossing) is not Effect.WRITE:
         return False
     error = crossing.error
     return error is None or not (error.definite or error.type in policy.of(crossing.name).definite_errors)

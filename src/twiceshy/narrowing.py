@@ -40,7 +40,7 @@ def refutations(envelope: Envelope, policy: ToolsPolicy) -> Iterator[Refutation]
     for narrow, whole in zip(recordings(envelope.crossings, policy), recordings(envelope.crossings, wide), strict=True):
         crossing = narrow.crossing
         answered = _answer(narrow)
-        if policy.effect(crossing.name, crossing.effect) is not Effect.READ or answered is UNSET:
+        if policy.effect_of(crossing) is not Effect.READ or answered is UNSET:
             continue
         at = (crossing.scope, crossing.name, narrow.key, narrow.state)
         earlier, state = last.get(at, (None, ""))

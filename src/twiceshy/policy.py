@@ -15,12 +15,14 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from twiceshy import documents, identity, paths
-from twiceshy.envelope import Effect
+from twiceshy.envelope import Effect, Kind
 from twiceshy.errors import PolicyError, UnknownTool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
     from pathlib import Path
+
+    from twiceshy.envelope import Crossing
 
 
 class ToolPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -82,6 +84,13 @@ class ToolsPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         if listed is not None:
             return listed.effect
         return declared or Effect.WRITE
+
+    def effect_of(self, crossing: Crossing) -> Effect:
+        """The effect in force of a recorded or replayed call. A server's hint may only tighten, and a look-up of documents reads unless it is listed."""
+        if crossing.tightened:
+            return Effect.WRITE
+        silent = Effect.READ if crossing.kind is Kind.RETRIEVAL else None
+        return self.effect(crossing.name, crossing.effect or silent)
 
     def key(self, name: str, asked: Any, schema: Mapping[str, Any] | None = None) -> str:
         """The key of a call under this policy. schema: the caller's own, from which defaults are filled."""

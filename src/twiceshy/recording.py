@@ -98,7 +98,7 @@ class Recorder:
     def _opened(self, call: Call) -> Crossing:
         with self._guard:
             key, state, attempt, at = "", "", 1, call.at
-            effect = call.effect
+            effect, tightened = call.effect, False
             if call.kind in BEGINNING:
                 self._history.begin(call.scope, call.group)
                 key = self._policy.key(call.name, call.seen, call.declared.schema if call.declared else None)
@@ -113,7 +113,7 @@ class Recorder:
                 key = digest(call.seen)
         return Crossing(
             seq=call.seq, sub=call.sub, parent=call.parent, kind=call.kind, name=call.name, scope=call.scope, group=call.group, at=at,
-            attempt=attempt, effect=effect, proposed=call.proposed, seen=call.seen, blocked_by=call.blocked_by, key=key, state=state, start_ns=self._now_ns(),
+            attempt=attempt, effect=effect, tightened=tightened, proposed=call.proposed, seen=call.seen, blocked_by=call.blocked_by, key=key, state=state, start_ns=self._now_ns(),
         )  # fmt: skip
 
     def _close(self, snapshot: bytes, closing: Closing) -> None:

@@ -159,4 +159,4 @@ def _result(step: Step) -> str:
 
 
 def _effect(run: Run, step: Step) -> Effect:
-    return run.policy.effect(step.crossing.name, step.crossing.effect)
+    return run.policy.effect_of(step.crossing)

@@ -191,6 +191,28 @@ def test_a_goal_without_a_key_would_cover_a_strangers_row(change: Any, tmp_path:
         casefile.load(tmp_path / "case")
 
 
+def asking_for(name: str, *amounts: int, kind: str) -> Build:
+    def build(boundary: Boundary) -> Agent:
+        made = getattr(boundary, kind)(name, lambda amount: amount, **({"tightened": True} if kind == "tool" else {}))
+        return lambda _: [made(amount=amount) for amount in amounts]
+
+    return build
+
+
+@pytest.mark.parametrize("kind", ["tool", "retrieval"])
+def test_what_is_intercepted_as_a_write_is_judged_as_one(kind: str) -> None:
+    """A tool that tools.yaml calls a read and its server a write; a look-up that tools.yaml calls a write: nobody asked what explains them."""
+    name = "find" if kind == "tool" else "pay"
+    envelope = recorded(asking_for(name, 1, kind=kind), policy=POLICY)
+    once, other, twice = (
+        replayed(asking_for(name, *amounts, kind=kind), envelope, policy=POLICY) for amounts in ([1], [2], [1, 1])
+    )
+    assert all(played.intent for told in (once, other, twice) for played in told.played)
+    assert judged(once, envelope).outcome is Outcome.PASSED
+    assert violated(judged(other, envelope)) == ["explained_writes"]
+    assert violated(judged(twice, envelope)) == ["no_duplicate_write"]
+
+
 # Cut-points.
 
 

@@ -39,7 +39,7 @@ class Answers:
         held = self._held.get((tool.name, key)) or self._held.get((tool.name, _proposal(proposed)))
         if held is not None:
             return fresh(held.answer if held.crossing.shown is UNSET else held.crossing.shown)
-        if self._terms.policy.effect(tool.name, tool.effect) is not Effect.WRITE:
+        if not tool.tightened and self._terms.policy.effect(tool.name, tool.effect) is not Effect.WRITE:
             return UNSET
         policy = self._terms.policy.of(tool.name)
         value, _ = writes.answer(

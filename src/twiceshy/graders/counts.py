@@ -59,7 +59,7 @@ def _counted(run: Run, before: int) -> Iterator[Step]:
         crossing = step.crossing
         if crossing.seq >= before or crossing.attempt > 1:
             continue
-        reads = crossing.kind in CALLS and run.policy.effect(crossing.name, crossing.effect) is Effect.READ
+        reads = crossing.kind in CALLS and run.policy.effect_of(crossing) is Effect.READ
         if crossing.kind is Kind.MODEL or reads:
             yield step
 

@@ -66,6 +66,7 @@ class Calls:
         called, text = self._policy.keyed(call.name, asked, call.declared.schema if call.declared else None)
         crossing = Crossing(
             seq=call.seq, parent=call.parent, kind=call.kind, name=call.name, scope=call.scope, group=call.group, effect=effect, key=called,
+            tightened=call.declared is not None and call.declared.tightened,
             attempt=self._attempts.next(call.scope, call.name, called), proposed=call.proposed, seen=asked,
             state=self._history.state(call.name, call.scope), blocked_by=call.blocked_by,
         )  # fmt: skip

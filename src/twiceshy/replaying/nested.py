@@ -72,9 +72,7 @@ class Nested:
 
     def _tell(self, recorded: Crossing, moved: _Moved) -> None:
         for crossing in (recorded, *self._subs.get(recorded.seq, ())):
-            write = (
-                crossing.kind in CALLS and self._course.policy.effect(crossing.name, crossing.effect) is Effect.WRITE
-            )
+            write = crossing.kind in CALLS and self._course.policy.effect_of(crossing) is Effect.WRITE
             self._course.journal.ahead(
                 Played(
                     crossing=moved.anew(crossing), boundary=BoundaryState.FROZEN, answered_by=AnsweredBy.RECORDED, matched=crossing.place,

@@ -41,7 +41,7 @@ def prove(world: LoadedWorld, envelope: Envelope, policy: ToolsPolicy, *, alone:
 
 def _at_start(world: LoadedWorld, recording: Recording, policy: ToolsPolicy) -> bool:
     crossing = recording.crossing
-    read = policy.effect(crossing.name, crossing.effect) is Effect.READ
+    read = policy.effect_of(crossing) is Effect.READ
     return read and recording.state == START and crossing.name in world.effects
 
 

@@ -179,7 +179,7 @@ def _by_tool(
     written: dict[str, list[Recording]] = defaultdict(list)
     for recording in held:
         crossing = recording.crossing
-        effect = policy.effect(crossing.name, crossing.effect)
+        effect = policy.effect_of(crossing)
         if effect is Effect.WRITE:
             written[crossing.name].append(recording)
         elif effect is Effect.READ and recording.state == START:
