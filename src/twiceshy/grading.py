@@ -22,7 +22,7 @@ from twiceshy.outcome import Divergence, Failure, Mode, Outcome, Truth
 from twiceshy.transcript import Diverged
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from twiceshy.casefile import LoadedCase
     from twiceshy.cutpoint import CutPoint
@@ -84,7 +84,7 @@ class CaseGrader:
         terms = self._terms(cut, reached)
         found = judgements(Context(run=run, invariants=self.invariants, case=terms))
         measured = scores(run, found, self._measures(cut), names=terms.names)
-        judged = _Judged(found, measured, self.loaded.case.decided_by, self.chance.met(run))
+        judged = _Judged(found, measured, self.loaded.case.decided_by, self.chance.met(run), terms.names)
         verdict = _verdict(transcript, run, judged)
         return TrialVerdict(
             outcome=verdict.outcome, failure=verdict.failure, divergence=verdict.divergence, decided=verdict.decided,
@@ -215,11 +215,13 @@ class _Judged(NamedTuple):
     measured: Sequence[Score]
     decided_by: Sequence[str]
     reached: bool
+    names: Collection[str]
+    """What the case stands for."""
 
 
 def _verdict(transcript: Transcript, run: Run, judged: _Judged) -> _Verdict:
     """The rules of semantics.md §7, in their order; the first that applies decides."""
-    found, measured, decided_by, reached = judged
+    found, measured, decided_by, reached, names = judged
     if any(_red(judgement) for judgement in found):
         return _Verdict(outcome=Outcome.FAILED, failure=Failure.INVARIANT)
     errors = [judgement.error for judgement in found if judgement.error is not None]
@@ -235,7 +237,7 @@ def _verdict(transcript: Transcript, run: Run, judged: _Judged) -> _Verdict:
         return _Verdict(
             outcome=Outcome.PASSED if decided else Outcome.DIVERGED, decided=decided, divergence=transcript.divergence
         )
-    return _crashed(transcript, run) or _at_the_end(transcript, found, measured)
+    return _crashed(transcript, run) or _at_the_end(transcript, found, measured, names)
 
 
 def _crashed(transcript: Transcript, run: Run) -> _Verdict | None:
@@ -255,12 +257,16 @@ def _crashed(transcript: Transcript, run: Run) -> _Verdict | None:
     return _Verdict(outcome=Outcome.FAILED, failure=Failure.CANDIDATE_CRASHED)
 
 
-def _at_the_end(transcript: Transcript, found: Sequence[Judgement], measured: Sequence[Score]) -> _Verdict:
+def _at_the_end(
+    transcript: Transcript, found: Sequence[Judgement], measured: Sequence[Score], names: Collection[str]
+) -> _Verdict:
+    """What an undiverged end comes to. Of stale outputs the contract stays open; one that the case stands for (names) is then not judged, and so the case is not."""
     if any(lacking(judgement) and not judgement.stale for judgement in found):
         return _Verdict(outcome=Outcome.FAILED, failure=Failure.OPEN_MUST_HAPPEN)
     if any(score.passed is False for score in measured):
         return _Verdict(outcome=Outcome.FAILED, failure=Failure.DIMENSION)
-    unproven = [judgement.id for judgement in found if judgement.stale and judgement.kind != Sort.OUTPUT]
+    stale = [judgement for judgement in found if judgement.stale]
+    unproven = [judgement.id for judgement in stale if judgement.kind != Sort.OUTPUT or judgement.id in names]
     if unproven:
         detail = f"only outputs that were recorded for other inputs are left to show {', '.join(unproven)}"
         return _diverged(transcript, Divergence.MODEL_EXHAUSTED, detail=detail)

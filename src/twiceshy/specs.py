@@ -180,10 +180,10 @@ class ExpectedCall(Record, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Floor(Record, frozen=True, kw_only=True, omit_defaults=True):
-    """What a case demands where a live model makes trials differ: pass^k of at least `rate`, a ratio 0-1."""
+    """What a case demands where a live model makes trials differ: pass^k of at least `rate`, a ratio above 0 and up to 1; a floor of 0 could never be red."""
 
     k: Annotated[int, msgspec.Meta(ge=1)] = 1
-    rate: Ratio = 1.0
+    rate: Annotated[float, msgspec.Meta(gt=0, le=1)] = 1.0
 
 
 def written(spec: Spec) -> dict[str, Any]:

@@ -108,6 +108,13 @@ def test_spelling_on_disk_does_not_matter(tmp_path: Path) -> None:
         ("case.yaml", "workflow: refund", "worklow: refund", CaseError, "Did you mean 'workflow'"),
         ("case.yaml", "kind: failure", "kind: falure", CaseError, "case.yaml:3"),
         ("case.yaml", "workflow: refund", "workflow: other", CaseError, "those of its envelope"),
+        (
+            "case.yaml",
+            "workflow: refund",
+            "workflow: refund\nfloor: {rate: 0}",
+            CaseError,
+            "case.yaml:5: Expected `float` > 0.0",
+        ),
         ("envelope.jsonl", '"kind":"tool"', '"kind":"tol"', FormatError, "envelope.jsonl:2"),
         ("envelope.jsonl", '{"seq"', '{"seq', FormatError, "envelope.jsonl:2"),
     ],

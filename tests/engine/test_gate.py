@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from twiceshy.cli.gating import gate as gate_command
 from twiceshy.errors import ConfigurationError
 from twiceshy.gate import PRECEDENCE, Budget, exit_code, summary
 from twiceshy.outcome import DimensionName, Outcome
@@ -81,6 +82,12 @@ def test_fail_on_leaves_out_but_never_errors() -> None:
 def test_unfinished_run_is_infrastructure() -> None:
     assert code(a_result(), not_run=1) == 4
     assert code(a_result(F), not_run=1) == 1
+
+
+@pytest.mark.parametrize("words", ["", ",", "passed", "failed,passed", "fialed"])
+def test_fail_on_names_what_can_be_red(words: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"write some of failed,diverged,error\."):
+        gate_command("nobody", fail_on=words)
 
 
 def test_weak_isolation_is_never_accepted() -> None:

@@ -266,6 +266,17 @@ def test_stale_outputs_cannot_fail_by_absence() -> None:
     assert graded(a_model(1), *refused(), specs=specs).failure is Failure.OPEN_MUST_HAPPEN
 
 
+def test_stale_output_shows_nothing_of_what_the_case_stands_for() -> None:
+    stale, named = (a_model(1, stale=True), *refused()), {"invariants": ["reply"]}
+    assert graded(*stale).outcome is Outcome.PASSED
+    verdict = graded(*stale, case=named)
+    assert verdict.outcome is Outcome.DIVERGED
+    assert verdict.divergence is not None
+    assert verdict.divergence.kind is Divergence.MODEL_EXHAUSTED
+    assert "reply" in verdict.divergence.detail
+    assert graded(a_model(1), *refused(), case=named).outcome is Outcome.PASSED
+
+
 def test_stale_outputs_excuse_no_guard() -> None:
     case = {"invariants": ["guard-refused"]}
     specs = (*SPECS[1:], {**SPECS[0], "when": "args.amount > 1000"})

@@ -203,6 +203,20 @@ def test_call_schema_before_conditions() -> None:
     assert judged("call_schemas", a_played(1, "strict", seen={}, blocked_by="guard")).truth is Truth.SATISFIED
 
 
+def test_unchecked_schema_excuses_no_condition() -> None:
+    """Where no check finds the malformed call, the condition that trips over it is ERROR, never false."""
+    spec = {"id": "x", "kind": "must_not", "at": {"tool": "strict"}, "when": "args.amount > 500"}
+    run = replayed_run(
+        a_transcript(a_played(1, "strict", seen={"order": "A", "amount": "750"})), POLICY, workflow="refund"
+    )
+    found = {}
+    for on in (True, False):
+        context = Context(run=run, invariants=some_invariants(spec, checks={"call_schemas": on}))
+        found[on] = {judgement.id: judgement.truth for judgement in judgements(context)}
+    assert (found[True]["call_schemas"], found[True]["x"]) == (Truth.VIOLATED, Truth.SATISFIED)
+    assert found[False]["x"] is None
+
+
 def test_tool_lists() -> None:
     allowed = {"checks": {"allowed_tools": ["get_order"]}}
     assert judged("allowed_tools", a_played(), **allowed).truth is Truth.SATISFIED

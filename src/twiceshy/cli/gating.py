@@ -240,16 +240,21 @@ def _policy(
     from twiceshy.gate import Budget
     from twiceshy.verdict import Policy
 
-    try:
-        outcomes = tuple(Outcome(word.strip()) for word in fail_on.split(",") if word.strip())
-    except ValueError:
-        raise ConfigurationError(f"--fail-on {fail_on!r}: write some of failed,diverged,error.") from None
     budget = max_diverged if max_diverged is not None else config.settings.gate.max_diverged
     Budget.parse(budget)
     return Policy(
-        fail_on=outcomes, max_diverged=budget, min_cases=config.settings.gate.min_cases if min_cases is None else min_cases,
+        fail_on=_red(fail_on), max_diverged=budget, min_cases=config.settings.gate.min_cases if min_cases is None else min_cases,
         accept_unexercised=list(accepted or ()), exit_zero=exit_zero,
     )  # fmt: skip
+
+
+def _red(fail_on: str) -> tuple[Outcome, ...]:
+    """The outcomes that make a gate red. Raises ConfigurationError for none, which could never be red, and for `passed`."""
+    words = [word.strip() for word in fail_on.split(",") if word.strip()]
+    known = [outcome for outcome in Outcome if outcome is not Outcome.PASSED]
+    if not words or not set(words) <= set(known):
+        raise ConfigurationError(f"--fail-on {fail_on!r}: write some of {','.join(known)}.")
+    return tuple(map(Outcome, words))
 
 
 def champion_of(config: Configuration, workflow: str, given: Path | None = None) -> Champion | None:

@@ -62,7 +62,8 @@ def _reference(name: str) -> GraderRef:
 def judgements(context: Context) -> list[Judgement]:
     """What every check, invariant and grader of the workflow says of the run: hard before trajectory, in the order they are written."""
     file = context.invariants.file
-    malformed = frozenset(step.crossing.place for step, _ in calls.malformed(context))
+    # Where no check turns a malformed call red, a condition that trips over it must not be taken for false.
+    malformed = frozenset(step.crossing.place for step, _ in calls.malformed(context) if file.checks.call_schemas)
     checks = [*_checks(file.checks), *rows.checks(context), *_asked(context)]
     found = [_guarded(name, check, context) for name, check in checks]
     found += [
