@@ -80,7 +80,9 @@ class _Slot:
     def plainly(self) -> bool:
         """Whether all recordings here were answered plainly."""
         if self.plain is None:
-            self.plain = all(recording.plainly for recording in self.recordings)
+            self.plain = True
+            for recording in self.recordings:  # no generator: most slots hold one
+                self.plain = self.plain and recording.plainly
         return self.plain
 
     def next(self) -> tuple[Recording, AnsweredBy] | None:
