@@ -29,6 +29,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import escapes  # noqa: F401
 from twiceshy import sealing
 from twiceshy.sealing import kernel
 
