@@ -19,6 +19,7 @@ class Answered:
     """A value or an error to raise, and where it comes from.
 
     matched: the recording that was served. returned: the error that the value tells of, where a tool returns its errors. changes: the rows of a world.
+    unsettled: tables of it that were changed, or may have been, in a way that nobody knows.
     """
 
     value: Any = None
@@ -27,3 +28,4 @@ class Answered:
     matched: Recording | None = None
     returned: ErrorRecord | None = None
     changes: Sequence[RowChange] = ()
+    unsettled: Sequence[str] = ()

@@ -55,6 +55,8 @@ class Step:
     idempotency_key: Any = None
     changes: Sequence[RowChange] = ()
     """The rows of a world that it changed."""
+    unsettled: Sequence[str] = ()
+    """The tables that it changed in a way that nobody knows."""
 
     @property
     def called(self) -> str:
@@ -235,7 +237,7 @@ def _step(played: Played, policy: ToolsPolicy) -> Step:
     return Step(
         crossing=crossing, turn=0, key=crossing.key, fate=_fate(crossing, policy), boundary=played.boundary, answered_by=played.answered_by,
         matched=played.matched, stale=played.stale, idempotency_key=played.idempotency_key,
-        changes=played.changes,
+        changes=played.changes, unsettled=played.unsettled,
     )  # fmt: skip
 
 

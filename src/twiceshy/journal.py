@@ -43,6 +43,7 @@ class _Ahead(Record, frozen=True, kw_only=True, omit_defaults=True):
     """In its tagged form."""
     exercised: bool = True
     changes: list[msgspec.Raw] = []
+    unsettled: list[str] = []
     settled: bool = False
     """What was returned went back as it was: the passage is over."""
 
@@ -71,7 +72,7 @@ class Journal:
         """A crossing and what will be answered, before the answer returns. known: as for `crossing_line`. settled: it goes back as it is, and no line follows."""
         note = _Ahead(
             boundary=played.boundary, answered_by=played.answered_by, matched=played.matched, stale=played.stale,
-            changes=[msgspec.Raw(record_line(change)) for change in played.changes],
+            changes=[msgspec.Raw(record_line(change)) for change in played.changes], unsettled=played.unsettled,
             drift=played.drift, exercised=played.exercised, settled=settled,
             idempotency_key=None if played.idempotency_key is None else tagged(played.idempotency_key),
         )  # fmt: skip
@@ -152,7 +153,7 @@ def _open(steps: dict[tuple[int, int], Played], content: bytes) -> bool:
     steps[crossing.seq, crossing.sub] = Played(
         crossing=crossing, boundary=note.boundary, answered_by=note.answered_by, matched=note.matched, stale=note.stale,
         drift=note.drift, idempotency_key=untagged(note.idempotency_key), exercised=note.exercised,
-        changes=[record_of(bytes(change), RowChange) for change in note.changes],
+        changes=[record_of(bytes(change), RowChange) for change in note.changes], unsettled=note.unsettled,
     )  # fmt: skip
     return True
 

@@ -63,6 +63,8 @@ class Judgement(Record, frozen=True, kw_only=True):
     """What satisfies it are improvised answers alone (semantics.md §5.2)."""
     stale: bool = False
     """Left open because frozen model outputs, served after what was shown had changed, prove nothing."""
+    unsettled: bool = False
+    """Left open because a write changed rows of the world in a way that nobody knows; `place` is that write's."""
     advisory: bool = False
     """Reported, never counted."""
     error: str | None = None

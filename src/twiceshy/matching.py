@@ -43,6 +43,8 @@ class Recording:
     text: bytes | None = None
     """The JSON of its arguments, where they are compared as they are and that is their canonical form."""
     texts: tuple[bytes | None, bool] | None = None
+    once: bool = False
+    """Something lay inside it that would happen again."""
 
     def told(self) -> tuple[bytes | None, bool]:
         """The JSON of its answer, where that is plain, and whether what was shown is the same."""
@@ -97,10 +99,10 @@ class _Slot:
         return None
 
     def _one_answer(self) -> bool:
-        """Whether all recordings here are equal and none is an error: only then may one be served again."""
+        """Whether all recordings here are equal, none is an error and none happened once: only then may one be served again."""
         if self.agrees is None:
-            errors = any(recording.crossing.error is not None for recording in self.recordings)
-            self.agrees = not errors and len({_content(recording) for recording in self.recordings}) == 1
+            once = any(recording.once or recording.crossing.error is not None for recording in self.recordings)
+            self.agrees = not once and len({_content(recording) for recording in self.recordings}) == 1
         return self.agrees
 
 
@@ -188,6 +190,11 @@ class Matcher:
         if recording is not None:
             recording.served = True
         return recording
+
+    def happened_once(self, seq: int) -> None:
+        """Let the answer recorded at a step be given once: what lay inside it would happen again."""
+        if seq in self._at:
+            self._at[seq].once = True
 
     def nearest(self, name: str, key: str, state: str, asked: object, kind: Kind = Kind.TOOL) -> list[Near]:
         """The recordings of this name nearest to a call that missed, with the reason each was refused; nearest first."""

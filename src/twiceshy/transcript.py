@@ -89,6 +89,8 @@ class Played(Record, frozen=True, kw_only=True):
     """Whether candidate code ran here."""
     changes: list[RowChange] = []
     """The rows of the world that it changed, in order."""
+    unsettled: list[str] = []
+    """Tables of the world that it changed, or may have, in a way that nobody knows."""
 
     @property
     def intent(self) -> bool:
@@ -125,6 +127,7 @@ class Transcript(Record, frozen=True, kw_only=True):
             total.update(canonical([played.boundary, played.answered_by, played.matched, played.stale, played.drift]))
             for change in played.changes:
                 total.update(record_line(change))
+            total.update(canonical(played.unsettled) if played.unsettled else b"")
         for rest in (self.divergence, self.disposition):
             total.update(record_line(rest) if rest is not None else b"-")
         total.update(canonical([self.crash, self.fault]))

@@ -11,6 +11,7 @@ from twiceshy.identity import canonical, equal
 from twiceshy.invariants import Sort
 from twiceshy.judgement import Judgement, RowDiff
 from twiceshy.outcome import Truth
+from twiceshy.worlds.expecting import damage, since, unsettled
 from twiceshy.worlds.goals import how, touched
 
 if TYPE_CHECKING:
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from twiceshy.judgement import Context
     from twiceshy.transcript import RowChange
     from twiceshy.worlds.goals import Goal
+
+
+_UNKNOWN = "a write changed rows in a way that the world does not say"
 
 
 class _Row(NamedTuple):
@@ -40,12 +44,12 @@ def checks(context: Context) -> Iterator[tuple[str, Callable[[Context], Judgemen
 
 
 def goal(context: Context) -> Judgement:
-    """Satisfied where every row that must have changed has, and as it must; violated at an undiverged end where one has not; open before."""
+    """Satisfied where every row that must have changed has, and as it must; violated at an undiverged end where one has not; open before, and where nobody knows."""
     blank = Judgement(
         id="goal", kind=Sort.MUST_HAPPEN.value, effect="missing", message="the rows of the world are not as the goal has them"
     )  # fmt: skip
-    run = context.run
-    wanted = context.case.rows.goal if context.case is not None else []
+    case, run = context.case, context.run
+    wanted = case.rows.goal if case is not None else []
     rows = list(_over_the_run(run))
     reached, unmet = [], []
     for number, one in enumerate(wanted, start=1):
@@ -54,16 +58,30 @@ def goal(context: Context) -> Judgement:
             rows.remove(found)
             reached.append(found)
         else:
-            unmet.append((f"goal {number}, {found.change.row if found else one.table}: {problem}", found))
+            unmet.append((one, f"goal {number}, {found.change.row if found else one.table}: {problem}", found))
+    unknown = _unknown_goal(context, {one.table for one, _, _ in unmet}, {row.change.table for row in reached})
+    if unknown is not None:
+        return blank.at(unknown, truth=Truth.OPEN, unsettled=True, detail=_UNKNOWN)
     if not unmet and reached:
-        return blank.at(*(row.step for row in reversed(reached)), truth=Truth.SATISFIED)
+        improvised = all(row.step.improvised for row in reached)
+        return blank.at(*(row.step for row in reversed(reached)), truth=Truth.SATISFIED, improvised=improvised)
     if not run.ended or run.stale:
         return blank.being(Truth.OPEN, stale=run.stale)
-    wrong = [found for _, found in unmet if found is not None]
+    wrong = [found for _, _, found in unmet if found is not None]
     blank = msgspec.structs.replace(
-        blank, detail="; ".join(said for said, _ in unmet), rows=[_diff(found.change) for found in wrong]
+        blank, detail="; ".join(said for _, said, _ in unmet), rows=[_diff(found.change) for found in wrong]
     )
     return blank.at(*(found.step for found in wrong)) if wrong else blank.being(Truth.VIOLATED)
+
+
+def _unknown_goal(context: Context, unmet: set[str], reached: set[str]) -> Step | None:
+    """The write after which nobody knows whether the goal is met: any in a table where it seems not to be, an unexpected one where it is."""
+    if context.case is None:
+        return None
+    for step, tables in unsettled(context.run, context.case.rows, context.case.expected):
+        if not reached.isdisjoint(tables):
+            return step
+    return since(context.run, unmet)
 
 
 def nothing_else(context: Context) -> Judgement:
@@ -71,27 +89,18 @@ def nothing_else(context: Context) -> Judgement:
     blank = Judgement(
         id="nothing_else", kind=Sort.MUST_NOT.value, effect="extra", message="a row was changed that the goal does not name"
     )  # fmt: skip
-    damage = list(_damage(context))
-    if not damage:
-        return blank.being(Truth.SATISFIED if context.run.ended else Truth.OPEN)
-    rows = [_diff(change) for change, _ in damage]
-    steps = list({step.crossing.place: step for _, step in damage}.values())
-    return blank.at(*steps, detail="; ".join(map(str, rows)), rows=rows)
-
-
-def _damage(context: Context) -> Iterator[tuple[RowChange, Step]]:
-    """Each goal of an insertion covers one row, so a second one is damage."""
-    expected = context.case.rows if context.case is not None else None
-    open_goals = list(expected.goal) if expected is not None else []
-    for step in context.run.steps:
-        for change in step.changes:
-            if expected is None or any(allowed.covers(change) for allowed in expected.may_change):
-                continue
-            covering = next((one for one in open_goals if one.covers(change)), None)
-            if covering is None:
-                yield change, step
-            elif covering.change != "updated":
-                open_goals.remove(covering)
+    case, run = context.case, context.run
+    if case is None:
+        return blank
+    found = list(damage(run, case.rows))
+    if found:
+        rows = [_diff(change) for change, _ in found]
+        steps = list({step.crossing.place: step for _, step in found}.values())
+        return blank.at(*steps, detail="; ".join(map(str, rows)), rows=rows)
+    unknown = unsettled(run, case.rows, case.expected)
+    if unknown:
+        return blank.at(*(step for step, _ in unknown), truth=Truth.OPEN, unsettled=True, detail=_UNKNOWN)
+    return blank.being(Truth.SATISFIED if run.ended else Truth.OPEN)
 
 
 def _met(wanted: Goal, rows: Sequence[_Row]) -> tuple[_Row | None, str | None]:

@@ -12,22 +12,22 @@ from twiceshy.answered import Answered
 from twiceshy.boundary import Answer, Closing
 from twiceshy.envelope import Crossing, Effect
 from twiceshy.history import Attempts, effective
-from twiceshy.matching import Hit, Miss, fresh
+from twiceshy.matching import Hit, fresh
 from twiceshy.outcome import AnsweredBy, BoundaryState, Divergence, Mode
 from twiceshy.raising import raised_again
 from twiceshy.replaying.plainreads import PlainReads
 from twiceshy.simulators.served import SimulatedAnswers
 from twiceshy.transcript import Played
-from twiceshy.worlds.siding import WorldSide
 from twiceshy.worlds.tables import WorldMiss
 
 if TYPE_CHECKING:
     from twiceshy.boundary import Call
     from twiceshy.envelope import ErrorRecord, Kind
     from twiceshy.history import History
-    from twiceshy.matching import Matcher, Recording
+    from twiceshy.matching import Matcher, Miss, Recording
     from twiceshy.replaying.course import Course
     from twiceshy.replaying.nested import Nested
+    from twiceshy.worlds.siding import WorldSide
 
 
 _decode = msgspec.json.Decoder().decode
@@ -36,7 +36,7 @@ _decode = msgspec.json.Decoder().decode
 class Calls:
     """Answers the calls of one replay."""
 
-    def __init__(self, course: Course, matcher: Matcher, history: History, nested: Nested) -> None:
+    def __init__(self, course: Course, matcher: Matcher, history: History, nested: Nested, world: WorldSide) -> None:
         self._course = course
         self._terms = course.terms
         self._policy = course.policy
@@ -48,8 +48,7 @@ class Calls:
         self._boundaries: dict[tuple[Kind, str, Effect, bool], BoundaryState] = {}
         self._staged = course.cut.after is not None or course.cut.mode is Mode.STUB
         self._simulated = SimulatedAnswers(course.terms.simulated)
-        self._world = WorldSide(course.terms.world() if course.terms.world else None, course.cut, course.policy)
-        nested.listen(self._world.passed)
+        self._world = world
 
         self._plain = PlainReads(course, matcher, history, nested, self._attempts, self._frozen_read)
 
@@ -125,8 +124,6 @@ class Calls:
             return self._from_world(call, crossing, effect)
         serve = self._matcher.serve_pure(call.name, crossing.key, call.kind) if effect is Effect.NONE else None
         found = serve or self._matcher.serve(call.name, crossing.key, crossing.state, call.kind)
-        if isinstance(found, Hit) and found.by is AnsweredBy.REPEATED and self._nested.once(found.recording.crossing):
-            found = Miss(Divergence.EXHAUSTED)
         if isinstance(found, Hit):
             return self._recorded(call, crossing, found)
         if self._world.may_take(call, effect):
@@ -230,6 +227,7 @@ class Calls:
                 crossing=crossing, boundary=boundary, answered_by=outcome.by, exercised=boundary is BoundaryState.LIVE,
                 matched=outcome.matched.crossing.place if outcome.matched else None,
                 idempotency_key=self._policy.idempotency_key(crossing.name, crossing.seen), changes=list(outcome.changes),
+                unsettled=list(outcome.unsettled),
             ),
             known, settled=settled,
         )  # fmt: skip

@@ -17,6 +17,7 @@ from twiceshy.replaying.handoffs import Handoffs
 from twiceshy.replaying.models import Models
 from twiceshy.replaying.nested import Nested
 from twiceshy.replaying.people import People
+from twiceshy.worlds.siding import WorldSide
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,8 +42,9 @@ class Replay:
             FrozenModels(envelope.crossings),
             History(terms.policy),
         )
-        nested = Nested(course, envelope.crossings, matcher, history)
-        self._calls = calls = Calls(course, matcher, history, nested)
+        world = WorldSide(terms.world() if terms.world else None, terms.cut, terms.policy)
+        nested = Nested(course, envelope.crossings, matcher, history, world)
+        self._calls = calls = Calls(course, matcher, history, nested, world)
         people = People(course, envelope, matcher, history, nested)
         self._answering: dict[Kind, Callable[[Call], Answer]] = {
             **dict.fromkeys(CALLS, calls.answer),

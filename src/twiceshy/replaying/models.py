@@ -45,7 +45,7 @@ class Models:
         if isinstance(found, NoOutput):
             self._course.diverge(crossing, found.kind, found.detail)
         recorded = found.crossing
-        if found.again and self._nested.once(recorded):
+        if found.again and self._nested.once(recorded.place):
             detail = f"what lay inside the output recorded at {recorded.place} happened once"
             self._course.diverge(crossing, Divergence.MODEL_EXHAUSTED, detail)
         if recorded.raw is UNSET and recorded.error is None and not call.stream:

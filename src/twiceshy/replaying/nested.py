@@ -14,12 +14,13 @@ from twiceshy.outcome import AnsweredBy, BoundaryState
 from twiceshy.transcript import Played
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from twiceshy.boundary import Call
     from twiceshy.history import History
     from twiceshy.matching import Matcher
     from twiceshy.replaying.course import Course
+    from twiceshy.worlds.siding import WorldSide
 
 _PEOPLE = frozenset({Kind.USER, Kind.HUMAN})
 
@@ -27,8 +28,11 @@ _PEOPLE = frozenset({Kind.USER, Kind.HUMAN})
 class Nested:
     """Tells what lay inside recorded passages again, so that a record whose tools, models or people call other boundaries replays as itself."""
 
-    def __init__(self, course: Course, crossings: Iterable[Crossing], matcher: Matcher, history: History) -> None:
+    def __init__(
+        self, course: Course, crossings: Sequence[Crossing], matcher: Matcher, history: History, world: WorldSide
+    ) -> None:
         self._course = course
+        self._world = world
         self._matcher = matcher
         self._history = history
         self._listening: list[Callable[[Crossing], object]] = []
@@ -39,6 +43,9 @@ class Nested:
                 self._subs[crossing.seq].append(crossing)
             elif crossing.parent is not None:
                 self._steps[crossing.parent].append(crossing)
+        for crossing in crossings:
+            if crossing.place in self._steps and not crossing.sub and self.once(crossing.place):
+                matcher.happened_once(crossing.seq)
 
     def listen(self, *listening: Callable[[Crossing], object]) -> None:
         """Let others hear of every recorded crossing that came with an answer: it answers nobody else."""
@@ -59,9 +66,9 @@ class Nested:
         for crossing in inside:
             self._tell(crossing, moved)
 
-    def once(self, recorded: Crossing) -> bool:
-        """Whether a recorded passage cannot be told twice: what it wrote, or what a person said in it, happened once."""
-        inside = self._inside(recorded.place)
+    def once(self, place: str) -> bool:
+        """Whether the passage at a place of the record cannot be told twice: what it wrote, or what a person said in it, happened once."""
+        inside = self._inside(place)
         return any(crossing.kind in _PEOPLE or effective(crossing, self._course.policy) for crossing in inside)
 
     def _inside(self, place: str) -> Iterator[Crossing]:
@@ -76,7 +83,7 @@ class Nested:
             self._course.journal.ahead(
                 Played(
                     crossing=moved.anew(crossing), boundary=BoundaryState.FROZEN, answered_by=AnsweredBy.RECORDED, matched=crossing.place,
-                    exercised=False,
+                    exercised=False, unsettled=self._world.passed(crossing),
                     idempotency_key=self._course.policy.idempotency_key(crossing.name, crossing.asked) if write else None,
                 )
             )  # fmt: skip

@@ -116,6 +116,13 @@ class Served(NamedTuple):
     """Whether it was a write that happened or may have."""
 
 
+class Noted(NamedTuple):
+    """What an answer of others changed of the world."""
+
+    changes: tuple[RowChange, ...] = ()
+    unsettled: tuple[str, ...] = ()
+
+
 class Authority:
     """The world's part in one run. first: whether it has its resources from the start (mode `world`)."""
 
@@ -131,9 +138,11 @@ class Authority:
         """Say that a crossing of this group comes next."""
         self._meetings.begin(scope, group)
 
-    def unseen(self, tool: str) -> None:
-        """Take note of a write that was told without the world."""
-        self._unknown.add(self._policy.of(tool).resources)
+    def unseen(self, tool: str) -> list[str]:
+        """Take note of a write that was told without the world; the tables whose rows nobody knows from here on."""
+        resources = self._policy.of(tool).resources
+        self._unknown.add(resources)
+        return self._world.tables_of(lambda other: overlapping(self._policy.of(other).resources, resources))
 
     def leads(self, tool: str) -> bool:
         """Whether the world, and not the record, speaks for what this tool rests on."""
@@ -161,20 +170,20 @@ class Authority:
         self._taken.add(resources)
         return answer
 
-    def beside(self, crossing: Crossing, served: Served) -> tuple[RowChange, ...]:
-        """Take note of an answer that did not come from the world; the rows that the world would have changed.
+    def beside(self, crossing: Crossing, served: Served) -> Noted:
+        """Take note of an answer that did not come from the world; the rows that the world would have changed, and the tables that nobody knows now.
 
         Where the world would have said the same, it can still take over. Where not, the record keeps the resource, and a write leaves it unknown.
         """
         resources = self._policy.of(crossing.name).resources
         answer = self._agreeing(crossing, served)
         if answer is not None:
-            return tuple(answer.changes)
+            return Noted(tuple(answer.changes), tuple(answer.unsettled))
         if served.changed:
-            self._unknown.add(resources)
-        elif served.error is None or not self.leads(crossing.name):
+            return Noted((), tuple(self.unseen(crossing.name)))
+        if served.error is None or not self.leads(crossing.name):
             self._recorded.add(resources)
-        return ()
+        return Noted()
 
     def _agreeing(self, crossing: Crossing, served: Served) -> WorldAnswer | None:
         """The world's own answer where it is the one that was served."""

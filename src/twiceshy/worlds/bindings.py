@@ -29,6 +29,8 @@ class WorldAnswer(NamedTuple):
     error: ErrorRecord | None = None
     raised: bool = False
     changes: Sequence[RowChange] = ()
+    unsettled: Sequence[str] = ()
+    """Tables that it changed in a way that nobody knows."""
 
 
 class Failed(Exception):
@@ -109,7 +111,13 @@ class Bound:
                 raise Failed(failing(names))
         for change in self.changes:
             change.make(tables, names, self.found)
-        return WorldAnswer(value=self.result(names), changes=tables.changes)
+        return WorldAnswer(value=self.result(names), changes=tables.changes, unsettled=tables.unsettling)
+
+    @property
+    def tables(self) -> frozenset[str]:
+        """The tables that it looks at or changes."""
+        changed = (change.insert or change.unsettle for change in self.changes)
+        return frozenset([*(found.table for found in self.found.values()), *filter(None, changed)])
 
 
 def bound(writing: Writing, file: WorldFile, tool: str) -> Bound:

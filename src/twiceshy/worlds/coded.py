@@ -97,6 +97,7 @@ class CodedTool:
         self._signature = inspect.signature(self._method)
         self.name = name
         self.writes = effect is Effect.WRITE
+        self.tables = None
 
     def answer(self, tables: Tables, args: Any) -> WorldAnswer:
         """What the method answers, its changes made. Raises Failed or WorldMiss, and CaseError for a read that changed rows."""
@@ -108,9 +109,9 @@ class CodedTool:
             value = self._method(*bound.args, **bound.kwargs)
         except Refused as refused:
             raise Failed(_failed(refused)) from None
-        if tables.changes and not self.writes:
+        if (tables.changes or tables.unsettling) and not self.writes:
             raise CaseError(f"the world's {self.name} is marked as a read and changed a row.")
-        return WorldAnswer(value=value, changes=tables.changes)
+        return WorldAnswer(value=value, changes=tables.changes, unsettled=tables.unsettling)
 
 
 def _failed(refused: Refused) -> WorldAnswer:

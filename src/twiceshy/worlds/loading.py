@@ -11,12 +11,12 @@ from twiceshy.errors import CaseError, FormatError, nearest
 from twiceshy.identity import digest
 from twiceshy.worlds import coded
 from twiceshy.worlds.bindings import Bound, Failed, WorldAnswer, bound
-from twiceshy.worlds.tables import Tables
+from twiceshy.worlds.tables import Tables, WorldMiss
 from twiceshy.worlds.templates import Writing
 from twiceshy.worlds.worldfile import FORMAT, WorldFile
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from twiceshy.policy import ToolsPolicy
@@ -29,6 +29,11 @@ class Tool(Protocol):
     @property
     def writes(self) -> bool:
         """Whether it may change rows."""
+        ...
+
+    @property
+    def tables(self) -> frozenset[str] | None:
+        """The tables that it looks at or changes; None where nobody knows."""
         ...
 
     def answer(self, tables: Tables, args: Any) -> WorldAnswer:
@@ -73,13 +78,27 @@ class RunningWorld:
         return tool in self._tools
 
     def answer(self, tool: str, args: Any) -> WorldAnswer:
-        """What the tool answers now. A call that fails changes nothing. Raises WorldMiss where the world cannot say."""
+        """What the tool answers now. A call that fails changes nothing. Raises WorldMiss where the world cannot say, and then changes nothing either."""
         self.tables.begin()
         try:
-            return self._tools[tool].answer(self.tables, args)
+            answer = self._tools[tool].answer(self.tables, args)
         except Failed as failed:
             self.tables.undo()
-            return failed.answer
+            answer = failed.answer
+        except WorldMiss:
+            self.tables.undo()
+            raise
+        if self.tables.missed is not None:  # code of the world's has caught it, and gone on as if it knew
+            self.tables.undo()
+            raise self.tables.missed
+        return answer
+
+    def tables_of(self, concerned: Callable[[str], bool]) -> list[str]:
+        """The tables that the concerned tools look at or change, sorted; all of them for a tool in Python, whose code nobody reads."""
+        tools = [tool for name, tool in self._tools.items() if concerned(name)]
+        return sorted(
+            {table for tool in tools for table in (self.tables.names if tool.tables is None else tool.tables)}
+        )
 
 
 def load(path: Path, policy: ToolsPolicy | None = None, *, code: bool = True) -> LoadedWorld:

@@ -55,10 +55,11 @@ class WorldSide:
         """Whether the world has no say: in a frozen prefix, and of what is no tool."""
         return self._cut.in_prefix(call.seq) or call.kind is not Kind.TOOL
 
-    def passed(self, crossing: Crossing) -> None:
-        """Take note of a write inside a recorded passage, which nobody asked the world about."""
-        if self._authority is not None and effective(crossing, self._policy):
-            self._authority.unseen(crossing.name)
+    def passed(self, crossing: Crossing) -> list[str]:
+        """Take note of a write inside a recorded passage, which nobody asked the world about; the tables that are unknown from here on."""
+        if self._authority is None or not effective(crossing, self._policy):
+            return []
+        return self._authority.unseen(crossing.name)
 
     def answer(self, crossing: Crossing) -> Answered:
         """What the world answers. Raises WorldMiss."""
@@ -67,7 +68,9 @@ class WorldSide:
         told = self._authority.answer(crossing)
         if told.error is not None and told.raised:
             return Answered(error=raised_again(told.error), by=AnsweredBy.WORLD)
-        return Answered(value=told.value, by=AnsweredBy.WORLD, returned=told.error, changes=told.changes)
+        return Answered(
+            value=told.value, by=AnsweredBy.WORLD, returned=told.error, changes=told.changes, unsettled=told.unsettled
+        )
 
     def beside(self, crossing: Crossing, effect: Effect, answered: Answered) -> Answered:
         """The answer of others with the rows that the world has changed for it."""
@@ -78,4 +81,5 @@ class WorldSide:
         definite = self._policy.of(crossing.name).definite_errors
         error = error_record(answered.error, definite) if answered.error is not None else answered.returned
         changed = effective(msgspec.structs.replace(crossing, error=error), self._policy)
-        return replace(answered, changes=self._authority.beside(crossing, Served(answered.value, error, changed)))
+        noted = self._authority.beside(crossing, Served(answered.value, error, changed))
+        return replace(answered, changes=noted.changes, unsettled=noted.unsettled)

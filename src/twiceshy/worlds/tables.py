@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import msgspec
 from msgspec import UNSET
@@ -110,12 +110,22 @@ class Tables:
         self.changes: list[RowChange] = []
         self.met: dict[tuple[str, bytes | Literal["*"]], bool] = {}
         """The rows that the running call came to, and whether it changed them; "*" is a search through all."""
+        self.unsettling: list[str] = []
+        """The tables that the running call changed in a way that nobody knows."""
+        self.missed: WorldMiss | None = None
+        """What the running call asked and nobody knows: whatever code makes of it, it has no answer."""
         self._undo: list[tuple[Table, bytes, Row | None, bool]] = []
         self._unsettled: set[str] = set()
 
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of all tables."""
+        return frozenset(self._tables)
+
     def begin(self) -> None:
         """Say that another call begins."""
-        self.changes, self.met, self._undo = [], {}, []
+        self._unsettled.update(self.unsettling)
+        self.changes, self.met, self.unsettling, self.missed, self._undo = [], {}, [], None, []
 
     def undo(self) -> None:
         """Take back what the running call changed."""
@@ -124,7 +134,7 @@ class Tables:
                 table.set(key, row)
             else:
                 table.forget(key)
-        self.changes, self._undo = [], []
+        self.changes, self.unsettling, self._undo = [], [], []
         self.met = dict.fromkeys(self.met, False)
 
     def find(self, table: str, **key: Any) -> Row | None:
@@ -133,17 +143,15 @@ class Tables:
         sought = self._key(held, key)
         self.met.setdefault((table, sought), False)
         place = held.at(sought)
-        if place is not None:
-            return None if place.row is None else fresh(place.row)
-        if held.seed.closed:
-            return None
-        raise WorldMiss(f"table {table} has no such row, and it is not closed")
+        if place is None and not held.seed.closed:
+            self._miss(f"table {table} has no such row, and it is not closed")
+        return None if place is None or place.row is None else fresh(place.row)
 
     def rows(self, table: str) -> list[Row]:
         """Copies of all rows. Raises WorldMiss for a table that is not closed: rows that nobody recorded would be left out."""
         held = self._table(table)
         if not held.seed.closed:
-            raise WorldMiss(f"table {table} cannot be searched, since it is not closed")
+            self._miss(f"table {table} cannot be searched, since it is not closed")
         self.met.setdefault((table, "*"), False)
         return [fresh(row) for _, row in held.standing()]
 
@@ -155,11 +163,9 @@ class Tables:
         )
         place = held.at(key)
         if place is not None and place.row is not None:
-            raise WorldMiss(f"a row is added to table {table} whose key is there already")
+            self._miss(f"a row is added to table {table} whose key is there already")
         if place is None and held.seed.key and not held.seed.closed:
-            raise WorldMiss(
-                f"a row is added to table {table}, which is not closed, so nobody knows whether it was there"
-            )
+            self._miss(f"a row is added to table {table}, which is not closed, so nobody knows whether it was there")
         self._set(held, key, fresh(row))
 
     def update(self, table: str, row: Row) -> None:
@@ -168,13 +174,13 @@ class Tables:
         key = self._key(held, {name: row.get(name) for name in held.seed.key})
         place = held.at(key)
         if place is None or place.row is None:
-            raise WorldMiss(f"table {table} has no such row to change")
+            self._miss(f"table {table} has no such row to change")
         self._set(held, key, fresh(row))
 
     def delete(self, table: str, **key: Any) -> None:
         """Take a row out. Raises WorldMiss where there is none."""
         if self.find(table, **key) is None:
-            raise WorldMiss(f"table {table} has no such row to take out")
+            self._miss(f"table {table} has no such row to take out")
         held = self._table(table)
         self._set(held, self._key(held, key), None)
 
@@ -185,7 +191,7 @@ class Tables:
     def unsettle(self, table: str) -> None:
         """Say that a call changed a table and nobody knows how: from here on it answers nothing."""
         self.met[table, "*"] = True
-        self._unsettled.add(table)
+        self.unsettling.append(table)
 
     def _set(self, table: Table, key: bytes, row: Row | None) -> None:
         place = table.at(key)
@@ -197,12 +203,16 @@ class Tables:
 
     def _table(self, name: str) -> Table:
         if name not in self._tables:
-            raise WorldMiss(f"there is no table {name}")
-        if name in self._unsettled:
-            raise WorldMiss(f"a write changed table {name}, and the world does not say how")
+            self._miss(f"there is no table {name}")
+        if name in self._unsettled or name in self.unsettling:
+            self._miss(f"a write changed table {name}, and the world does not say how")
         return self._tables[name]
 
     def _key(self, table: Table, key: Mapping[str, Any]) -> bytes:
         if set(key) != set(table.seed.key) or not table.seed.key:
-            raise WorldMiss(f"table {table.name} is not found by {', '.join(key) or 'nothing'}")
+            self._miss(f"table {table.name} is not found by {', '.join(key) or 'nothing'}")
         return table.key_of(key)
+
+    def _miss(self, problem: str) -> NoReturn:
+        self.missed = WorldMiss(problem)
+        raise self.missed
