@@ -171,7 +171,7 @@ def _reasons(results: Sequence[Result], policy: Policy, not_run: int) -> Iterato
     errors = _only(results, Outcome.ERROR)
     if errors:
         yield Reason(4, f"{_cases(len(errors))} could not be judged by our own fault: {_named(errors)}")
-    yield from _unaccepted(results)
+    yield from unaccepted(results)
     if not_run:
         yield Reason(4, f"{_cases(not_run)} selected, but not run to the end")
     if Outcome.DIVERGED in policy.fail_on:
@@ -179,7 +179,7 @@ def _reasons(results: Sequence[Result], policy: Policy, not_run: int) -> Iterato
     yield from _too_few(results, policy)
 
 
-def _unaccepted(results: Sequence[Result]) -> Iterator[Reason]:
+def unaccepted(results: Sequence[Result]) -> Iterator[Reason]:
     """What no gate accepts, whatever it came to: weak isolation and simulated answers."""
     weak = [result for result in results if result.outcome is not Outcome.ERROR and result.isolation != _HERMETIC]
     if weak:

@@ -5,7 +5,7 @@
         assert replay.intents == ["create_approval"]      # further checks, if any; the case is judged in any case
 
 Several ids make one test id a case. The test fails unless the case PASSED: FAILED fails it, DIVERGED is reported as a kind of its own and fails it too
-(`--twiceshy-diverged=skip` skips instead), and what is ours or the machine's fault is an error. Nothing of twiceshy is imported until a test asks for it.
+(`--twiceshy-diverged=skip` skips instead), and what is ours or the machine's fault, or what no gate accepts, is an error. Nothing of twiceshy is imported until a test asks for it.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class _Court:
         """One case, by its judging modes. Raises TwiceshyError for whatever is not the candidate's own doing."""
         from twiceshy import configuration, judging
         from twiceshy.cli.gating import champion_of
-        from twiceshy.cli.options import judges, one_case
+        from twiceshy.cli.options import bench, judges, one_case
 
         config = configuration.load(self._start, os.environ)
         loaded = one_case(asked.case, judging.load_cases(config.path("cases")))
@@ -107,11 +107,10 @@ class _Court:
             raise pytest.UsageError(
                 f"candidate {asked.candidate!r} is of workflow {session.ready.workflow!r}, case {asked.case!r} of {loaded.case.workflow!r}."
             )
-        terms = judging.Terms(
-            judges=judges(asked.mode, None, None, None), trials=self._trials or config.settings.gate.trials
-        )
+        trials = self._trials or config.settings.gate.trials
+        terms = judging.Terms(judges=judges(asked.mode, None, None, None), trials=trials, bench=bench(config))
         champion = champion_of(config, loaded.case.workflow)
-        (grader,) = judging.graders([loaded], rules, terms, champion=champion)
+        (grader,) = judging.graders([loaded], rules, terms, champion=champion, boundaries=session.ready.boundaries)
         against = judging.candidacy(session.ready.versions, champion.versions if champion else None)
         return Replayed(judging.judge_case(session, grader, rules, terms, against))
 
@@ -258,29 +257,34 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 def _asked(item: pytest.Item) -> _Marked | None:
     mark = item.get_closest_marker(MARK)
-    callspec = getattr(item, "callspec", None)
-    if mark is None or callspec is None:
+    if mark is None:
         return None
+    params = getattr(getattr(item, "callspec", None), "params", {})
+    if MARK not in params:
+        raise pytest.UsageError(
+            f"{item.nodeid}: @pytest.mark.{MARK} makes one test a case, which pytest does for plain test functions and classes only; "
+            "here (a unittest.TestCase, or a mark that was added later) no case would be judged."
+        )
     candidate = mark.kwargs.get("candidate") or item.config.getoption("twiceshy_candidate")
     if candidate is None:
         raise pytest.UsageError(
             f"{item.nodeid}: no candidate. Name one in the mark, candidate=..., or give --twiceshy-candidate NAME."
         )
-    return _Marked(
-        callspec.params[MARK], str(candidate), mark.kwargs.get("mode", "auto"), mark.kwargs.get("expect", "passed")
-    )
+    return _Marked(params[MARK], str(candidate), mark.kwargs.get("mode", "auto"), mark.kwargs.get("expect", "passed"))
 
 
 def _judged(item: pytest.Item, asked: _Marked) -> Replayed:
     from twiceshy.errors import TwiceshyError
+    from twiceshy.gate import unaccepted
 
     config = item.config
     if _COURT not in config.stash:
         config.stash[_COURT] = _Court(config.rootpath, config.getoption("twiceshy_trials"))
     try:
         judged = config.stash[_COURT].judge(asked)
-    except TwiceshyError as wrong:
-        pytest.fail(f"twiceshy: {wrong}", pytrace=False)
-    if judged.outcome == "error":
-        pytest.fail(f"ERROR: {judged.why}", pytrace=False)
+    except TwiceshyError as fault:
+        pytest.fail(f"twiceshy: {fault}", pytrace=False)
+    wrong = [judged.why] if judged.outcome == "error" else [reason.text for reason in unaccepted([judged.result])]
+    if wrong:
+        pytest.fail(f"ERROR: {'; '.join(wrong)}", pytrace=False)
     return judged

@@ -1,18 +1,32 @@
 """The plugin in a pytest of its own, as a user has it: the catalog of this checkout, sealed candidates."""
 
+import os
 import subprocess
 import sys
 import textwrap
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
 import pytest
 
 from sample_cases import ROOT
+from twiceshy import casefile
+from twiceshy.casefile import Judge
+from twiceshy.outcome import Mode
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 KNOWN, BELOW = "refund-3a4d36f7d30b", "refund-954f2b0c473c"
+
+
+# A machine without namespaces, as `Session` is told of one that was allowed: the plugin itself never asks for it.
+WEAK = """
+import functools
+from twiceshy import running
+running.Session = functools.partial(running.Session, weak=True)
+"""
 
 
 class Ran(NamedTuple):
@@ -20,7 +34,7 @@ class Ran(NamedTuple):
     out: str
 
 
-def run(folder: Path, body: str, *options: str) -> Ran:
+def run(folder: Path, body: str, *options: str, env: Mapping[str, str] | None = None) -> Ran:
     """Pytest on one file, with this checkout as its root."""
     file = folder / "test_catalog.py"
     file.write_text("import pytest\n" + textwrap.dedent(body), encoding="utf-8")
@@ -39,7 +53,9 @@ def run(folder: Path, body: str, *options: str) -> Ran:
         *options,
         str(file),
     ]
-    done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=folder, timeout=550)
+    done = subprocess.run(
+        command, check=False, capture_output=True, text=True, cwd=folder, timeout=550, env={**os.environ, **(env or {})}
+    )
     return Ran(done.returncode, done.stdout + done.stderr)
 
 
@@ -103,6 +119,53 @@ def test_our_own_fault_is_an_error(tmp_path: Path) -> None:
     assert "3 errors" in ran.out
     assert "there is no case 'no-such-case'" in ran.out
     assert "--twiceshy-candidate NAME" in ran.out
+
+
+def test_mark_that_judges_nothing_is_an_error(tmp_path: Path) -> None:
+    ran = run(
+        tmp_path,
+        f"""
+        import unittest
+
+        @pytest.mark.twiceshy("{KNOWN}", candidate="examples.refund:buggy")
+        class TestOld(unittest.TestCase):
+            def test_method(self):
+                pass
+        """,
+    )
+    assert (ran.code, "1 error" in ran.out, "passed" in ran.out) == (1, True, False)
+    assert "no case would be judged" in ran.out
+
+
+def test_live_boundary_that_nobody_declares_is_an_error(tmp_path: Path) -> None:
+    for path in casefile.find(ROOT / "data/cases/refund"):
+        held = casefile.load(path)
+        misspelt = msgspec.structs.replace(held.case, judge=[Judge(mode=Mode.CUT_POINT, live=["model:planer"])])
+        casefile.save(tmp_path / "cases" / path.name, misspelt, held.envelope)
+    body = f"""
+        @pytest.mark.twiceshy("{BELOW}", candidate="refund")
+        def test_misspelt():
+            pass
+        """
+    ran = run(tmp_path, body, env={"TWICESHY_PATHS__CASES": str(tmp_path / "cases")})
+    assert (ran.code, "1 error" in ran.out) == (1, True)
+    assert "declares no boundary 'model:planer'" in ran.out
+
+
+def test_run_that_no_gate_accepts_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text(WEAK, encoding="utf-8")
+    body = f"""
+        @pytest.mark.twiceshy("{KNOWN}", candidate="refund")
+        def test_weak():
+            pass
+
+        @pytest.mark.twiceshy("{KNOWN}", candidate="examples.refund:buggy", expect="failed")
+        def test_weak_and_expected():
+            pass
+        """
+    ran = run(tmp_path, body)
+    assert (ran.code, "2 errors" in ran.out, "passed" in ran.out) == (1, True, False)
+    assert "which no gate accepts" in ran.out
 
 
 def test_plugin_costs_nothing_unasked(tmp_path: Path) -> None:
