@@ -116,12 +116,15 @@ def keeps_its_clock(program: Path) -> bool:
 
 
 def unfaked(library: Path, pids: Iterable[int]) -> list[str]:
-    """The programs among these processes that run without the library, and so by the machine's clock."""
+    """The programs among these processes that run without the library, and so by the machine's clock; one that hides what it runs is taken for one."""
     found = []
     for pid in pids:
         try:
             maps = Path(f"/proc/{pid}/maps").read_bytes()
             program = Path(f"/proc/{pid}/exe").resolve()
+        except PermissionError:
+            found.append("a program that hides")
+            continue
         except OSError:
             continue  # it ended meanwhile
         if maps and (library.name.encode() not in maps or keeps_its_clock(program)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -230,6 +231,8 @@ def _verdict(transcript: Transcript, run: Run, judged: _Judged) -> _Verdict:
         return _Verdict(outcome=Outcome.ERROR, error=errors[0])
     if transcript.crash == "wall":
         return _Verdict(outcome=Outcome.ERROR, error="the wall clock ran out before the run ended")
+    if transcript.crash == "signal":
+        return _Verdict(outcome=Outcome.ERROR, error=f"{transcript.signal} ended the run before it came to its end")
     if not reached:
         return _diverged(transcript, Divergence.OPPORTUNITY_NOT_REACHED)
     if transcript.divergence is not None:
@@ -315,12 +318,16 @@ def _open(found: Sequence[Judgement]) -> list[str]:
 
 
 def _notes(transcript: Transcript, found: Sequence[Judgement]) -> list[str]:
-    """What a reader should know and no rule counts: requests of a frozen model that differ from the recorded ones, and what is only reported."""
+    """What a reader should know and no rule counts: requests of a frozen model that differ from the recorded ones, those that are no passage, and what is only reported."""
     drifted = [
         f"prompt_drift ({played.drift}) at {played.crossing.place}" for played in transcript.played if played.drift
     ]
     reported = [judgement for judgement in found if judgement.truth is Truth.VIOLATED and judgement.advisory]
+    asked = [
+        f"{name} ({times} times)" if times > 1 else name for name, times in sorted(Counter(transcript.noted).items())
+    ]
     return [
         *drifted,
+        *([f"asked of the gateway, and no passage: {', '.join(asked)}"] if asked else []),
         *(f"{judgement.id}, reported only: {judgement.detail or judgement.message}" for judgement in reported),
     ]

@@ -63,7 +63,7 @@ _SETTLED = {by: _settled(by) for by in (AnsweredBy.RECORDED, AnsweredBy.REPEATED
 
 
 class Journal:
-    """Writes the lines: `A` ahead of an answer, `S` ahead of a chunk of it, `C` as it closes, `D` at a divergence, `F` at a fault of ours, `E` at the end."""
+    """Writes the lines: `A` ahead of an answer, `S` ahead of a chunk of it, `C` as it closes, `N` at what is no passage, `D` at a divergence, `F` at a fault of ours, `K` where a signal ended the run, `E` at its end."""
 
     def __init__(self, keep: Line) -> None:
         self._keep = keep
@@ -101,6 +101,10 @@ class Journal:
         taken = Crossing(seq=crossing.seq, sub=crossing.sub, kind=crossing.kind, name=crossing.name, chunks=[chunk])
         self._keep(b"S\t" + crossing_line(taken))
 
+    def noted(self, asked: str) -> None:
+        """A request that is no passage, by its name."""
+        self._keep(b"N\t" + msgspec.json.encode(asked))
+
     def diverged(self, divergence: Diverged) -> None:
         """The first divergence; nothing may follow it."""
         self._keep(b"D\t" + record_line(divergence))
@@ -108,6 +112,10 @@ class Journal:
     def fault(self, problem: str) -> None:
         """Our own failure, which ends the run; nothing may follow it."""
         self._keep(b"F\t" + msgspec.json.encode(problem))
+
+    def signalled(self, name: str) -> None:
+        """A signal that was sent ended the run before its end. name: as SIGKILL."""
+        self._keep(b"K\t" + msgspec.json.encode(name))
 
     def ended(self, disposition: Disposition) -> None:
         """The run returned or raised."""
@@ -118,6 +126,7 @@ def transcript_of(lines: Iterable[bytes]) -> Transcript:
     """The transcript that a journal's lines tell. Stops at the first divergence or fault; a line cut short by a crash is left out, as is all after it."""
     steps: dict[tuple[int, int], Played] = {}
     ends: dict[bytes, bytes] = {}
+    noted: list[str] = []
     with suppress(msgspec.MsgspecError, FormatError, KeyError):
         for line in lines:
             mark, _, content = line.partition(b"\t")
@@ -130,15 +139,20 @@ def transcript_of(lines: Iterable[bytes]) -> Transcript:
                 _close(steps, crossing_of(content))
             elif mark == b"S":
                 _append(steps, crossing_of(content))
+            elif mark == b"N":
+                noted.append(msgspec.json.decode(content, type=str))
             else:
                 ends[mark] = content
             if mark in (b"D", b"F"):
                 break
     return Transcript(
         played=[steps[place] for place in sorted(steps)],
+        noted=noted,
         divergence=record_of(ends[b"D"], Diverged) if b"D" in ends else None,
         disposition=record_of(ends[b"E"], Disposition) if b"E" in ends else None,
         fault=msgspec.json.decode(ends[b"F"], type=str) if b"F" in ends else None,
+        crash="signal" if b"K" in ends else None,
+        signal=msgspec.json.decode(ends[b"K"], type=str) if b"K" in ends else None,
     )
 
 

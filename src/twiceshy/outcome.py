@@ -51,6 +51,7 @@ class Divergence(StrEnum):
     OPPORTUNITY_NOT_REACHED = "opportunity_not_reached"
     NOT_EXERCISED = "not_exercised"
     LIVE_UNCONTROLLED = "live_uncontrolled"
+    LEFT_RUNNING = "left_running"
     WORLD_MISS = "world_miss"
     NONDETERMINISTIC_CANDIDATE = "nondeterministic_candidate"
 
@@ -152,7 +153,8 @@ _DIVERGENCES: Mapping[Divergence, str] = {
     Divergence.OPPORTUNITY_NOT_REACHED: "the run never came to the point where the failure can happen",
     Divergence.NOT_EXERCISED: "a changed layer was frozen in every run",
     Divergence.WORLD_MISS: "the seeded world cannot answer this call",
-    Divergence.LIVE_UNCONTROLLED: "a live read tried to reach a system outside the replay",
+    Divergence.LIVE_UNCONTROLLED: "live code tried to reach a system outside the replay",
+    Divergence.LEFT_RUNNING: "processes went on after their command had ended, and what they would have done is not known",
     Divergence.NONDETERMINISTIC_CANDIDATE: "trials of a hermetic run disagree",
 }
 

@@ -21,7 +21,7 @@ from twiceshy.errors import CandidateError, InfrastructureError, IsolationNotHel
 from twiceshy.exchange import Channel, Over, Ready, Refused, Start, Trial
 from twiceshy.journal import transcript_of
 from twiceshy.outcome import Mode
-from twiceshy.sealing import Limits, cpu_spent, host_targets, scrubbed_environment
+from twiceshy.sealing import Limits, cpu_spent, host_targets, scrubbed_environment, signal_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -137,7 +137,8 @@ class Session:
             channel.tell(exchange.TRIAL, _trial(task))
         except BrokenPipeError:
             return self._lost(lines, frozenset())
-        deadline = time.monotonic() + task.limits.wall_s + _GRACE_S
+        started = time.monotonic()
+        deadline = started + task.limits.wall_s + _GRACE_S
         while True:
             message = _next(channel, deadline)
             if message is None:
@@ -149,7 +150,9 @@ class Session:
                     return self._flooded(lines, frozenset(applied))
             elif message.mark == exchange.OVER:
                 over = msgspec.json.decode(message.body, type=Over)
-                return Played(transcript=_told(lines, over, task.limits), applied=frozenset(applied), cpu_s=over.cpu_s)
+                took, commanded = time.monotonic() - started, self._spec.command is not None
+                told = _told(lines, over, task.limits, wall_s=took, commanded=commanded)
+                return Played(transcript=told, applied=frozenset(applied), cpu_s=over.cpu_s)
             else:
                 self._note(message, applied)
 
@@ -303,21 +306,25 @@ def _world(task: Task) -> str | None:
     return str(loaded.world.path.resolve())
 
 
-def _told(lines: Sequence[bytes], over: Over, limits: Limits) -> Transcript:
+def _told(lines: Sequence[bytes], over: Over, limits: Limits, *, wall_s: float, commanded: bool) -> Transcript:
     told = transcript_of(lines)
     if over.fault is not None:
         return msgspec.structs.replace(told, fault=over.fault)
-    if told.divergence is not None or told.disposition is not None:
+    if told.divergence is not None or told.disposition is not None or told.crash is not None:
         return told
-    return msgspec.structs.replace(told, crash=_crash(over, limits))
+    crash = _crash(over, limits, wall_s)
+    if crash == "crashed" and commanded and os.WIFSIGNALED(over.status):
+        # The process of a trial is its gateway, so it did not bring this upon itself.
+        return msgspec.structs.replace(told, crash="signal", signal=signal_name(os.WTERMSIG(over.status)))
+    return msgspec.structs.replace(told, crash=crash)
 
 
-def _crash(over: Over, limits: Limits) -> Crash:
-    """How a trial ended that left no end marker."""
+def _crash(over: Over, limits: Limits, wall_s: float) -> Crash:
+    """How a trial ended that left no end marker. wall_s: what it took, so that an alarm of its own is not taken for ours."""
     if cpu_spent(over.status, over.cpu_s, limits):
         return "cpu"
     ended_by = os.WTERMSIG(over.status) if os.WIFSIGNALED(over.status) else None
-    if ended_by == signal.SIGALRM:
+    if ended_by == signal.SIGALRM and wall_s >= limits.wall_s:
         return "wall"
     if ended_by == signal.SIGXFSZ:  # a command's output is a file in memory
         return "output"

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 Drift = Literal["template", "messages"]
 """How a frozen model's request differs from the recorded one."""
 
-Crash = Literal["crashed", "cpu", "wall", "output"]
-"""How a trial ended that left no end marker: on its own, at its CPU limit, at its wall clock, at the limit of its journal."""
+Crash = Literal["crashed", "cpu", "wall", "output", "signal"]
+"""How a trial ended that left no end marker: on its own, at its CPU limit, at its wall clock, at the limit of its journal, by a signal that somebody sent."""
 
 
 class FieldDiff(Record, frozen=True, kw_only=True):
@@ -102,12 +102,16 @@ class Transcript(Record, frozen=True, kw_only=True):
     """One trial of one case, as the parent process saw it.
 
     played: crossings in order of (seq, sub). disposition: None when the run never returned (see `crash`). fault: our own failure, which makes the outcome ERROR.
+    noted: requests to a gateway that are no passage, by name.
     """
 
     played: list[Played] = []
+    noted: list[str] = []
     divergence: Diverged | None = None
     disposition: Disposition | None = None
     crash: Crash | None = None
+    signal: str | None = None
+    """The name of the signal that ended it, where that is how it ended."""
     fault: str | None = None
 
     @property
@@ -130,7 +134,7 @@ class Transcript(Record, frozen=True, kw_only=True):
             total.update(canonical(played.unsettled) if played.unsettled else b"")
         for rest in (self.divergence, self.disposition):
             total.update(record_line(rest) if rest is not None else b"-")
-        total.update(canonical([self.crash, self.fault]))
+        total.update(canonical([self.crash, self.fault, *([self.signal] if self.signal else [])]))
         return total.hexdigest()
 
 

@@ -164,12 +164,15 @@ def test_a_miss_costs_one_request(monkeypatch: pytest.MonkeyPatch, face: str) ->
         assert served.transcript.played == []
 
 
-def test_a_wrong_token_is_refused() -> None:
+def test_a_wrong_token_ends_the_run() -> None:
     with serving(a_weather_case()) as served:
-        client = openai.OpenAI(base_url=f"{served.origin}/v1", api_key="another", max_retries=0)
+        client = openai.OpenAI(base_url=f"{served.origin}/v1", api_key="sk-other", max_retries=0)
         with client, pytest.raises(openai.AuthenticationError):
             client.chat.completions.create(model="gpt", messages=ASKED, tools=CHAT_TOOLS)
-        assert served.lines == []
+        divergence = served.transcript.divergence
+    assert divergence is not None
+    assert (divergence.kind, divergence.boundary) == (Divergence.UNRECORDED_CALL, "gateway")
+    assert "sk-other" not in str(served.lines)
 
 
 def test_models_are_those_of_the_case(monkeypatch: pytest.MonkeyPatch) -> None:

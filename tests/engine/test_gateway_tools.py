@@ -72,19 +72,7 @@ def test_a_refusal_of_the_agents_own_guard_is_recorded() -> None:
 def test_the_clock_is_the_pinned_one() -> None:
     with serving(a_weather_case()) as served:
         told = httpx.get(f"{served.origin}/clock", headers=AUTH).json()
-        assert httpx.get(f"{served.origin}/clock").status_code == 401
     assert told == {"now": "2026-06-02T10:00:00+00:00", "unix_ms": 1_780_394_400_000, "tz": "UTC"}
-
-
-@pytest.mark.parametrize(
-    ("path", "body"),
-    [("/tools/get_weather", b"["), ("/v1/chat/completions", b'{"messages": [1]}'), ("/nowhere", b"{}")],
-)
-def test_what_is_no_request_is_no_passage(path: str, body: bytes) -> None:
-    with serving(a_weather_case()) as served:
-        told = httpx.post(f"{served.origin}{path}", content=body, headers=AUTH)
-        assert told.status_code in (400, 404)
-        assert served.lines == []
 
 
 def test_a_chunked_body_is_read() -> None:

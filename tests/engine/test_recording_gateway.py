@@ -68,7 +68,11 @@ class Weather(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        shown = mcp.answered(asked, (), weather, version="1") if self.path == "/mcp" else weather("get_weather", asked)
+        shown = (
+            mcp.answered(asked, (), weather, note=str, version="1")
+            if self.path == "/mcp"
+            else weather("get_weather", asked)
+        )
         content = json.dumps(shown).encode()
         self.send_response(200)
         self.send_header("content-length", str(len(content)))

@@ -63,6 +63,7 @@ def record(
     from twiceshy.gateway.recorded import RecordingServer
     from twiceshy.gateway.upstream import Upstreams
     from twiceshy.recording import Recorder
+    from twiceshy.reporting.escaping import plain
 
     user = _input(given)
     upstreams = Upstreams(
@@ -77,6 +78,8 @@ def record(
     out.parent.mkdir(parents=True, exist_ok=True)
     with out.open("ab") as file:
         file.write(spans.request(made) + b"\n")
+    for what, times in sorted(server.missing.items()):
+        typer.echo(f"not in the record, {times} times: {plain(what)}", err=True)
     typer.echo(f"{out}: trace {made.trace_id}, {len(made.crossings)} crossings, not redacted", err=True)
     raise typer.Exit(code)
 

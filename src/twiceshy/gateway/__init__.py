@@ -7,7 +7,8 @@ A replay listens on 127.0.0.1 inside the candidate's namespaces and answers from
     POST /mcp (streamable HTTP), python -m twiceshy.gateway.mcp_stdio    the case's tools
     POST /tools/{name}, GET /clock
 
-Every request bears the run's token (else 401). A miss is 409 with `x-should-retry: false`, which costs a client exactly one request, and ends the run.
+Every request bears the run's token. A miss is 409 with `x-should-retry: false`, which costs a client exactly one request, and ends the run; so does a request that is
+malformed, cut off, without its token (401) or for no face of ours. None is forgotten: each is a passage, a note in the journal, or the end.
 
 Written by hand over http.server: the server is forked with each trial, so it must start in milliseconds and import nothing that a candidate's process
 would not need. The `mcp` package costs a second and a half to import; of its protocol a case's tools need five methods.

@@ -6,10 +6,14 @@ from contextvars import ContextVar
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
+from msgspec import UNSET
+
+from twiceshy.envelope import Crossing, Effect, Kind
 from twiceshy.identity import digest
-from twiceshy.outcome import Divergence
+from twiceshy.outcome import BoundaryState, Divergence
 from twiceshy.replaying import RunDiverged, RunFaulted
-from twiceshy.transcript import Diverged
+from twiceshy.transcript import Diverged, Played
+from twiceshy.writes import unanswered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -42,16 +46,14 @@ class Gateway:
         self.ended: Diverged | str | None = None
         self._boundary = boundary
         self._journal = journal
-        self._guard = Lock()  # one thread a connection: guards the tables of what was declared, and the count
+        self._guard = Lock()  # one thread a connection: guards the tables of what was declared
         self._tools = {tool.name: boundary.tool(tool.name) for tool in catalog.tools}
         self._models: dict[str, Callable[[Any], Any]] = {}
         self._guards: set[tuple[str, str]] = set()
-        self._passages = 0
 
     def model(self, wire_name: object, request: Mapping[str, Any]) -> Any:
         """The frozen model's output."""
         name = self.catalog.model(wire_name)
-        self._count()
         with self._guard:
             if name not in self._models:
                 self._models[name] = self._boundary.model(name, self._live)
@@ -67,7 +69,6 @@ class Gateway:
 
     def tool(self, name: str, arguments: Mapping[str, Any], reported: Refusal | None = None) -> Any:
         """What the tool shows. reported: the agent's own guard refused the call, which is then recorded as blocked."""
-        self._count()
         with self._guard:
             if name not in self._tools:
                 self._tools[name] = self._boundary.tool(name)
@@ -84,22 +85,34 @@ class Gateway:
         """The pinned, advancing time."""
         return self._passed(self._boundary.now)  # type: ignore[no-any-return]
 
-    def refuse(self, kind: Divergence, boundary: str, detail: str) -> NoReturn:
-        """End the run at a request that no record could answer."""
-        divergence = Diverged(kind=kind, place=f"#{self._passages + 1}", boundary=boundary, detail=detail)
+    def refuse(
+        self, kind: Divergence, boundary: str, detail: str, *, asked: Any = UNSET, place: str | None = None
+    ) -> NoReturn:
+        """End the run at a request that no record could answer. place: of the next step, unless it has one."""
+        at = place or f"#{self._boundary.numbers.last + 1}"
+        divergence = Diverged(kind=kind, place=at, boundary=boundary, detail=detail, asked=asked)
         self._journal.diverged(divergence)
         self.ended = divergence
         raise RunDiverged(divergence)
+
+    def unreadable(self, tool: str, detail: str) -> NoReturn:
+        """End the run at a call whose arguments cannot be read. That of a write is an intent all the same, which nothing explains."""
+        offered = next((one for one in self.catalog.tools if one.name == tool), None)
+        asked = Crossing(seq=self._boundary.numbers.step(), kind=Kind.TOOL, name=tool, effect=Effect.WRITE)
+        if offered is None or offered.effect is Effect.WRITE:
+            self._journal.ahead(Played(crossing=unanswered(asked), boundary=BoundaryState.INTERCEPTED, exercised=False))
+        kind = Divergence.UNRECORDED_CALL if offered is None else Divergence.ARGS_MISMATCH
+        self.refuse(kind, f"tool:{tool}", detail, place=asked.place)
+
+    def note(self, asked: str) -> None:
+        """Leave a trace of a request that is no passage. asked: its name, nothing that the agent wrote."""
+        self._journal.noted(asked)
 
     def fault(self, problem: str) -> NoReturn:
         """End the run by our own failure. problem: names and types only."""
         self._journal.fault(problem)
         self.ended = problem
         raise RunFaulted
-
-    def _count(self) -> None:
-        with self._guard:
-            self._passages += 1
 
     def _passed(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         try:

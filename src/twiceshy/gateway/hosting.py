@@ -1,4 +1,4 @@
-"""One run of a command behind its gateway: started with the addresses in its environment, under limits, and ended with whatever it left running."""
+"""One run of a command behind its gateway: started with the addresses in its environment, under limits, looked after, and waited for with what it leaves running."""
 
 from __future__ import annotations
 
@@ -21,8 +21,10 @@ from msgspec import UNSET
 
 from twiceshy.commands import unfaked
 from twiceshy.envelope import Disposition, ErrorRecord
+from twiceshy.gateway.dialling import Dials, dials
 from twiceshy.identity import tagged
-from twiceshy.sealing import impose
+from twiceshy.outcome import Divergence
+from twiceshy.sealing import impose, signal_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -33,8 +35,11 @@ if TYPE_CHECKING:
     from twiceshy.gateway.server import Server
     from twiceshy.sealing import Limits
 
-_LEFT_S = 1.0
+_SENT_S = 1.0
 """Real seconds for what the command sent and did not wait for: it is here already, and only has to be read."""
+LEFT_S = 5.0
+"""Real seconds in which what a command left running may come to its end, as it would in production."""
+_LOOK_S = 0.02
 _INPUT_BYTES = 64_000
 """An input longer than this stands on standard input alone: one variable holds 128 kB at most."""
 _LAST_LINES = 1000
@@ -74,8 +79,9 @@ class Hosted:
     process: subprocess.Popen[bytes]
     out: int
     complaints: int
+    dialled: Dials
+    """Attempts past the gateway before it ran."""
     faketime: Faketime | None = None
-    checked: bool = False
     turn: threading.Lock = field(default_factory=threading.Lock)
 
     @property
@@ -88,20 +94,33 @@ class Hosted:
         """The end of what it said on standard error."""
         return _read(self.complaints)[-_COMPLAINT_BYTES:]
 
-    def passed(self) -> None:
-        """After each answer: its clock follows the run's. Before the first one, every process of it must be seen to have that clock."""
-        if self.faketime is None:
-            return
-        with self.turn:
-            self.faketime.tell()
-            if not self.checked:
-                self.checked = True
-                self._check(self.faketime)
+    def look(self) -> None:
+        """Before each request is answered, and at the end: every process of it must have the run's clock, and none may have reached past the gateway.
 
-    def end(self) -> None:
-        """End everything that it started, but for what left its group; the seal's sweep ends that."""
-        with suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)
+        Ends the run where that is not so.
+        """
+        with self.turn:
+            if self.faketime is not None:
+                self.faketime.tell()
+                self._check(self.faketime)
+            past = dials().since(self.dialled)
+        if any(past):
+            self.server.gateway.refuse(Divergence.LIVE_UNCONTROLLED, "run", str(past))
+
+    def passed(self) -> None:
+        """After each answer: its clock follows the run's."""
+        if self.faketime is not None:
+            with self.turn:
+                self.faketime.tell()
+
+    def outlast(self, seconds: float) -> list[str]:
+        """Wait for what it left running, whose requests count as ever. The programs that still run then, by name, each once. Ends the run as `look` does."""
+        deadline = time.monotonic() + seconds
+        while (running := list(_processes())) and time.monotonic() < deadline:
+            self.look()
+            time.sleep(_LOOK_S)
+        self.look()
+        return sorted({_program(pid) for pid in running})
 
     def _check(self, faketime: Faketime) -> None:
         """A process between its fork and its libraries looks like one without them, so a bad look is looked at again."""
@@ -116,10 +135,19 @@ class Hosted:
         )
 
 
+def end_all() -> None:
+    """End every process of this namespace but the first one and this one, whatever session or parent it has."""
+    with suppress(ProcessLookupError):
+        os.kill(-1, signal.SIGKILL)
+
+
 def ended(code: int, said: bytes) -> Disposition:
-    """How a command ended that left with this code and said this on standard output."""
-    if code != 0:
-        return _failed(f"exit_{code}" if code > 0 else f"signal_{-code}", "the command ended by itself without success")
+    """How a command ended that left with this code (of a signal, less than 0) and said this on standard output."""
+    if code < 0:
+        name = signal_name(-code)
+        return _failed(f"signal_{name}", f"{name} ended the command")
+    if code > 0:
+        return _failed(f"exit_{code}", "the command ended by itself without success")
     output = last_value(said)
     if output is UNSET:
         return _failed("no_output", "the command's standard output does not end with a JSON value")
@@ -155,38 +183,38 @@ def start(
             **faketime.environment,
             "PYTHONPATH": os.pathsep.join(filter(None, [_INTERPRETERS, env.get("PYTHONPATH")])),
         }
+    before = dials()
     process = subprocess.Popen(
         command.argv, cwd=command.folder, env=told, stdin=given, stdout=out, stderr=complaints,
         start_new_session=True, preexec_fn=lambda: impose(limits, memory=resource.RLIMIT_DATA),  # noqa: PLW1509 - no thread runs yet
     )  # fmt: skip
     os.close(given)
-    return Hosted(server=server, process=process, out=out, complaints=complaints, faketime=faketime)
+    return Hosted(server=server, process=process, out=out, complaints=complaints, dialled=before, faketime=faketime)
 
 
-def serve(server: Listener) -> Callable[[], None]:
-    """Answer in threads from now on. The function that comes back ends it, once all that was sent is answered."""
+def serve(server: Listener) -> Callable[[], bool]:
+    """Answer in threads from now on. The function that comes back ends it, once all that was sent is answered; False where that took too long."""
     accepting = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     accepting.start()
 
-    def settle() -> None:
+    def settle() -> bool:
         server.shutdown()
         while select.select([server], [], [], 0)[0]:
             server.handle_request()
-        deadline = time.monotonic() + _LEFT_S
-        for thread in threading.enumerate():
-            if thread not in (threading.current_thread(), accepting):
-                thread.join(max(0.0, deadline - time.monotonic()))
+        deadline = time.monotonic() + _SENT_S
+        answering = [one for one in threading.enumerate() if one not in (threading.current_thread(), accepting)]
+        for thread in answering:
+            thread.join(max(0.0, deadline - time.monotonic()))
+        return not any(thread.is_alive() for thread in answering)
 
     return settle
 
 
-def follow(process: subprocess.Popen[bytes]) -> NoReturn:
-    """End this process, by a signal where one ended the command, so that whoever waits for it sees a spent budget as one."""
-    signalled = -process.returncode
-    if signalled > 0:
-        if signalled != signal.SIGKILL:
-            signal.signal(signalled, signal.SIG_DFL)
-        os.kill(os.getpid(), signalled)
+def follow(signalled: int) -> NoReturn:
+    """End this process by a signal that ended the command, so that whoever waits for it sees a spent budget as one."""
+    if signalled != signal.SIGKILL:
+        signal.signal(signalled, signal.SIG_DFL)
+    os.kill(os.getpid(), signalled)
     leave()
 
 
@@ -213,10 +241,29 @@ def _read(descriptor: int) -> bytes:
 
 
 def _processes() -> Iterator[int]:
-    """Every process but the first of this namespace and ourselves."""
+    """Every process that runs in this namespace, but the first one and ourselves."""
     for entry in os.scandir("/proc"):
-        if entry.name.isdecimal() and int(entry.name) not in (1, os.getpid()):
+        if entry.name.isdecimal() and int(entry.name) not in (1, os.getpid()) and _runs(int(entry.name)):
             yield int(entry.name)
+
+
+def _runs(pid: int) -> bool:
+    """Whether a thread of it has not ended; a process that has waits for the first one to take its leave."""
+    try:
+        return any(_state(thread) not in "ZX" for thread in Path(f"/proc/{pid}/task").iterdir())
+    except OSError:
+        return False
+
+
+def _state(thread: Path) -> str:
+    return (thread / "stat").read_text(encoding="utf-8", errors="replace").rpartition(") ")[2][0]
+
+
+def _program(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/exe").readlink().name
+    except OSError:  # it hides, or has just ended
+        return "a program"
 
 
 def leave(code: int = 0) -> NoReturn:

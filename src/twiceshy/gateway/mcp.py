@@ -8,18 +8,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 from twiceshy.envelope import Effect
-from twiceshy.gateway.messages import spelled
+from twiceshy.gateway.messages import BadRequest, UnreadableCall, parsed, spelled
 from twiceshy.identity import tagged
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from twiceshy.gateway.catalog import OfferedTool
     from twiceshy.gateway.messages import Json
 
 LATEST = "2025-11-25"
 _SPOKEN = ("2024-11-05", "2025-03-26", "2025-06-18", LATEST)
-_NO_METHOD, _BAD_PARAMS, _BAD_REQUEST = -32601, -32602, -32600
+_NO_METHOD = -32601
+
+
+_HANDSHAKE = frozenset({"initialize", "ping", "tools/list", "server/discover"})
+"""What a client asks before it does anything; `server/discover` is of the later era, and its refusal sends the client back to ours."""
 
 
 class Call(Protocol):
@@ -30,17 +34,28 @@ class Call(Protocol):
         ...
 
 
-def answered(message: Any, tools: Iterable[OfferedTool], call: Call, *, version: str) -> Json | None:
-    """The answer to one message; None for a notification. version: of this release, which clients may log.
+def answered(
+    message: Any, tools: Iterable[OfferedTool], call: Call, *, note: Callable[[str], object], version: str
+) -> Json | None:
+    """The answer to one message; None for a notification. note: hears of each that is no call. version: of this release, which clients may log.
 
-    A tool's own error is a result that says so; what ends the run goes through.
+    A tool's own error is a result that says so; what ends the run goes through. A call without an id, which wants no answer, is a call all the same.
+    Raises UnreadableCall for a call without a name or an object of arguments, BadRequest for what is no message, or asks for more than tools.
     """
     if not isinstance(message, dict) or not isinstance(message.get("method"), str):
-        return _failed(None, _BAD_REQUEST, "a message is an object with a method")
-    if "id" not in message:
-        return None
-    params = message.get("params")
+        raise BadRequest("mcp: a message is an object with a method.")
+    method, params = message["method"], message.get("params")
     told = params if isinstance(params, dict) else {}
+    if method == "tools/call":
+        shown = _called(told, call)
+        return _answer(message, shown) if "id" in message else None
+    if method not in _HANDSHAKE and not method.startswith("notifications/"):
+        raise BadRequest(f"mcp: the server has tools, and no method {method!r}.")
+    note(method)
+    return _greeted(message, told, tools, version) if "id" in message else None
+
+
+def _greeted(message: Json, told: Json, tools: Iterable[OfferedTool], version: str) -> Json:
     match message["method"]:
         case "initialize":
             return _answer(message, _hello(told, version))
@@ -48,22 +63,17 @@ def answered(message: Any, tools: Iterable[OfferedTool], call: Call, *, version:
             return _answer(message, {})
         case "tools/list":
             return _answer(message, {"tools": [_listed(tool) for tool in tools]})
-        case "tools/call":
-            return _called(message, told, call)
     return _failed(message["id"], _NO_METHOD, f"the gateway has no method {message['method']!r}")
 
 
-def _called(message: Json, told: Json, call: Call) -> Json:
+def _called(told: Json, call: Call) -> Json:
     name, arguments = told.get("name"), told.get("arguments", {})
     if not isinstance(name, str) or not isinstance(arguments, dict | None):
-        return _failed(message["id"], _BAD_PARAMS, "tools/call needs a name, and an object of arguments")
+        raise UnreadableCall.of(name if isinstance(name, str) else "")
     try:
-        shown = call(name, arguments or {})
+        return result(call(name, arguments or {}))
     except Exception as raised:  # noqa: BLE001 - whatever was recorded; a divergence is none of these
-        return _answer(
-            message, {"content": [{"type": "text", "text": f"{type(raised).__name__}: {raised}"}], "isError": True}
-        )
-    return _answer(message, result(shown))
+        return {"content": [{"type": "text", "text": f"{type(raised).__name__}: {raised}"}], "isError": True}
 
 
 def result(shown: Any) -> Json:
@@ -79,8 +89,6 @@ def value(told: Mapping[str, Any]) -> Any:
         return told["structuredContent"]
     content = told.get("content") or []
     if len(content) == 1 and content[0].get("type") == "text":
-        from twiceshy.gateway.messages import parsed
-
         return parsed(content[0].get("text"))
     return content
 

@@ -9,7 +9,7 @@ Parts: {"type": "text", "content"}, {"type": "reasoning", "content"}, {"type": "
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
@@ -35,6 +35,19 @@ class Unspeakable(InputError):
 
 class BadRequest(InputError):
     """A request that its own protocol does not allow; the client gets 400."""
+
+
+class UnreadableCall(BadRequest):
+    """A call of a tool whose arguments are no JSON object. tool: its name, empty where even that is missing."""
+
+    tool: str = ""
+
+    @classmethod
+    def of(cls, tool: str) -> Self:
+        """The tool, never what was sent."""
+        made = cls("a call of a tool needs its name, and its arguments as one JSON object.")
+        made.tool = tool
+        return made
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

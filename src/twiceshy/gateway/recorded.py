@@ -20,7 +20,7 @@ from twiceshy.encoding import sealed
 from twiceshy.gateway import embeddings, mcp, messages, openai_responses
 from twiceshy.gateway.answers import Answer, refused
 from twiceshy.gateway.listening import Listener
-from twiceshy.gateway.server import MODEL_WIRES, decoded, object_of
+from twiceshy.gateway.server import MODEL_WIRES, arguments_of, decoded, object_of
 from twiceshy.gateway.upstream import UpstreamFailed, forward
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from twiceshy.envelope import Envelope
+    from twiceshy.gateway.listening import Request, Unread
     from twiceshy.gateway.messages import Json
     from twiceshy.gateway.upstream import Reply, Upstreams
     from twiceshy.recording import Recorder
@@ -41,6 +42,8 @@ class RecordingServer(Listener):
     def __init__(self, recorder: Recorder, upstreams: Upstreams, token: str) -> None:
         super().__init__(token)
         self.asked: Json | None = None
+        self.missing: Counter[str] = Counter()
+        """What reached the gateway and is not in the record, or not whole."""
         self._boundary = Boundary(recorder)
         self._upstreams = upstreams
         self._guard = Lock()  # one thread a connection: guards the tables below
@@ -49,14 +52,28 @@ class RecordingServer(Listener):
         self._derived: set[int] = set()
         self._spoken: dict[str, list[Json]] = {}
 
-    def routed(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> Answer:
+    def routed(self, request: Request) -> Answer:
         """The answer of the service behind a face. Raises nothing."""
         try:
-            return self._faced(method, path, headers, body)
+            return self._faced(request)
         except messages.BadRequest as wrong:
+            self._miss(f"{request.method} {request.path}: {wrong}")
             return refused(400, "invalid_request_error", str(wrong))
         except (OSError, msgspec.MsgspecError) as lost:
             return refused(502, "upstream", f"the upstream gave no answer that can be read: {type(lost).__name__}")
+
+    def unread(self, request: Unread) -> Answer:
+        """The refusal of a request that cannot be sent on."""
+        self._miss(f"{request.method} {request.path}: {request.why}".strip(" :"))
+        return request.refusal
+
+    def broken(self, problem: BaseException) -> None:
+        """Hear that a request was lost by our own fault."""
+        self._miss(f"a request was lost: {type(problem).__name__}")
+
+    def _miss(self, what: str) -> None:
+        with self._guard:
+            self.missing[what] += 1
 
     def finished(self, envelope: Envelope) -> Envelope:
         """The envelope with only those sides that were seen of the tools which the agent ran itself."""
@@ -66,23 +83,25 @@ class RecordingServer(Listener):
         ]
         return sealed(msgspec.structs.replace(envelope, crossings=tuple(crossings)))
 
-    def _faced(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> Answer:
+    def _faced(self, request: Request) -> Answer:
+        path = request.path
         if path == "/clock":
             now = self._boundary.now()
             return Answer(200, {"now": now.isoformat(), "unix_ms": int(now.timestamp() * 1000), "tz": str(now.tzinfo)})
-        if path in MODEL_WIRES:
-            return self._model(MODEL_WIRES[path], path, headers, body)
-        if path == "/v1/embeddings":
-            request = embeddings.asked(object_of(body))
-            return self._crossed(request, path, headers, body, lambda reply: embeddings.heard(reply.value))
+        if request.method == "POST" and path in MODEL_WIRES:
+            return self._model(MODEL_WIRES[path], request)
+        if request.method == "POST" and path == "/v1/embeddings":
+            asked = embeddings.asked(object_of(request.body))
+            return self._crossed(asked, request, lambda reply: embeddings.heard(reply.value))
         if path == "/mcp":
-            return self._mcp(method, headers, body)
-        if path.startswith("/tools/"):
-            return self._tool(unquote(path.removeprefix("/tools/")), headers, body)
-        return _relayed(self._send(path, headers, body if method == "POST" else None))
+            return self._mcp(request)
+        if request.method == "POST" and path.startswith("/tools/"):
+            return self._tool(unquote(path.removeprefix("/tools/")), request)
+        self._miss(f"{request.method} {path}: passed on, and no crossing")
+        return _relayed(self._send(request))
 
-    def _model(self, wire: ModuleType, path: str, headers: Mapping[str, str], body: bytes) -> Answer:
-        told = object_of(body)
+    def _model(self, wire: ModuleType, asked: Request) -> Answer:
+        told = object_of(asked.body)
         before = self._spoken.get(str(told.get("previous_response_id")), [])
         request = wire.asked(told, before) if wire is openai_responses else wire.asked(told)
         self.asked = self.asked or request
@@ -94,7 +113,7 @@ class RecordingServer(Listener):
             heard: Json = wire.heard(native[0])
             return heard
 
-        answer = self._crossed(request, path, headers, body, output)
+        answer = self._crossed(request, asked, output)
         if native:
             said = messages.said(wire.heard(native[0]))
             with self._guard:
@@ -103,13 +122,11 @@ class RecordingServer(Listener):
                 self._spoken[str(native[0].get("id"))] = openai_responses.spoken(request, told, said)
         return answer
 
-    def _crossed(
-        self, request: Json, path: str, headers: Mapping[str, str], body: bytes, output: Callable[[Reply], Any]
-    ) -> Answer:
+    def _crossed(self, request: Json, asked: Request, output: Callable[[Reply], Any]) -> Answer:
         replies: list[Reply] = []
 
         def ask(_: object) -> Any:
-            replies.append(self._send(path, headers, body))
+            replies.append(self._send(asked))
             return output(_sound(replies[0]))
 
         with suppress(UpstreamFailed):  # recorded as it closed; the client gets what came
@@ -138,26 +155,33 @@ class RecordingServer(Listener):
 
         return shown
 
-    def _tool(self, name: str, headers: Mapping[str, str], body: bytes) -> Answer:
+    def _tool(self, name: str, request: Request) -> Answer:
         if self._upstreams.tools is None:
-            return refused(404, "not_found", "no --tools-upstream is set, so nothing is behind this face")
+            return self._nothing_behind(request, "--tools-upstream")
+        if request.query:
+            self._miss(f"{request.method} {request.path}: arguments in the address, which the record does not have")
         address = f"{self._upstreams.tools.rstrip('/')}/{name}"
-        return self._called(
-            name, object_of(body or b"{}"), lambda: forward(address, body, headers), lambda reply: reply.value
-        )
+        arguments = arguments_of(name, request.body)
+        return self._called(name, arguments, lambda: _forwarded(address, request), lambda reply: reply.value)
 
-    def _mcp(self, method: str, headers: Mapping[str, str], body: bytes) -> Answer:
+    def _mcp(self, request: Request) -> Answer:
         if self._upstreams.mcp is None:
-            return refused(404, "not_found", "no --mcp-upstream is set, so nothing is behind this face")
-        if method != "POST":
+            return self._nothing_behind(request, "--mcp-upstream")
+        if request.method != "POST":
             return Answer(405, headers={"Allow": "POST"})
         address = self._upstreams.mcp
-        told = decoded(body)
+        told = decoded(request.body)
         params = told.get("params") if isinstance(told, dict) and told.get("method") == "tools/call" else None
         if not isinstance(params, dict):
-            return _relayed(forward(address, body, headers))
+            if isinstance(told, list):
+                self._miss("POST /mcp: a batch of messages, passed on, and no crossing")
+            return _relayed(_forwarded(address, request))
         arguments = params.get("arguments") or {}
-        return self._called(str(params.get("name")), arguments, lambda: forward(address, body, headers), _mcp_value)
+        return self._called(str(params.get("name")), arguments, lambda: _forwarded(address, request), _mcp_value)
+
+    def _nothing_behind(self, request: Request, option: str) -> Answer:
+        self._miss(f"{request.method} {request.path}: no {option} is set")
+        return refused(404, "not_found", f"no {option} is set, so nothing is behind this face")
 
     def _called(self, name: str, arguments: Json, send: Callable[[], Reply], value: Callable[[Reply], Any]) -> Answer:
         replies: list[Reply] = []
@@ -172,16 +196,23 @@ class RecordingServer(Listener):
             self._boundary.tool(name, call)(**arguments)
         return _relayed(replies[0])
 
-    def _send(self, path: str, headers: Mapping[str, str], body: bytes | None) -> Reply:
-        theirs = path == "/v1/messages" or "anthropic-version" in headers
+    def _send(self, request: Request) -> Reply:
+        path = request.path
+        theirs = path == "/v1/messages" or "anthropic-version" in request.headers
         base = self._upstreams.anthropic if theirs else self._upstreams.openai
         if base is None:
             raise messages.BadRequest("no upstream is set for this protocol.")
         if theirs:
             key = {"x-api-key": self._upstreams.anthropic_key} if self._upstreams.anthropic_key else {}
-            return forward(base.rstrip("/") + path, body, headers, key=key)
+            return _forwarded(base.rstrip("/") + path, request, key=key)
         key = {"authorization": f"Bearer {self._upstreams.openai_key}"} if self._upstreams.openai_key else {}
-        return forward(base.rstrip("/") + path.removeprefix("/v1"), body, headers, key=key)
+        return _forwarded(base.rstrip("/") + path.removeprefix("/v1"), request, key=key)
+
+
+def _forwarded(address: str, request: Request, *, key: Mapping[str, str] | None = None) -> Reply:
+    whole = f"{address}?{request.query}" if request.query else address
+    body = request.body if request.method == "POST" else None
+    return forward(whole, body, request.headers, key=key)
 
 
 def _sound(reply: Reply) -> Reply:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import resource
+import signal
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -13,6 +16,9 @@ from twiceshy.gateway import hosting
 from twiceshy.gateway.answering import Gateway
 from twiceshy.gateway.catalog import catalog_of
 from twiceshy.gateway.server import Server
+from twiceshy.outcome import Divergence
+from twiceshy.replaying import RunDiverged, RunFaulted
+from twiceshy.sealing import cpu_spent, crashes, signal_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -56,20 +62,47 @@ def play(trial: Hosting) -> NoReturn:
     hosted = hosting.start(
         trial.command, server, trial.envelope.input.user, env=trial.env, limits=trial.limits, faketime=_faketime(trial)
     )
-    server.on_passage = hosted.passed
+    server.before, server.after = hosted.look, hosted.passed
     server.on_end = partial(_end, trial, hosted)
     settle = hosting.serve(server)
     hosted.process.wait()
-    hosted.end()
-    settle()
-    if gateway.ended is None and hosted.process.returncode >= 0:
+    with suppress(RunDiverged, RunFaulted):
+        _outlast(gateway, hosted, settle)
+    _end(trial, hosted, ended_by=0 if gateway.ended is not None else _told(trial, hosted))
+
+
+def _outlast(gateway: Gateway, hosted: hosting.Hosted, settle: Callable[[], bool]) -> None:
+    """Let what the command left running come to its end, and hear all that was sent. What goes on after that is ended, and so is the run: nobody knows what it would have done."""
+    try:
+        left = hosted.outlast(hosting.LEFT_S)
+    finally:
+        hosting.end_all()
+        whole = settle()
+    if gateway.ended is None and not whole:
+        gateway.fault("what the command had sent could not be read to its end")
+    if gateway.ended is None and left:
+        gateway.refuse(
+            Divergence.LEFT_RUNNING, "run", f"{', '.join(left)} went on after the command had ended", place="end"
+        )
+
+
+def _told(trial: Hosting, hosted: hosting.Hosted) -> int:
+    """Tell how the command ended. The signal that ended it for a budget it had spent, by which this process has to end too; else 0."""
+    signalled = max(0, -hosted.process.returncode)
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    if signalled == signal.SIGXFSZ or cpu_spent(signalled, used.ru_utime + used.ru_stime, trial.limits):
+        return signalled
+    if signalled and not crashes(signalled):
+        trial.journal.signalled(signal_name(signalled))
+    else:
         trial.journal.ended(hosted.disposition)
-    trial.said(hosted.complaint)
-    hosting.follow(hosted.process)
+    return 0
 
 
-def _end(trial: Hosting, hosted: hosting.Hosted) -> NoReturn:
+def _end(trial: Hosting, hosted: hosting.Hosted, *, ended_by: int = 0) -> NoReturn:
     trial.said(hosted.complaint)
+    if ended_by:
+        hosting.follow(ended_by)
     hosting.leave()
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from functools import partial
+from itertools import count
+from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import unquote
 
 import msgspec
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from twiceshy.gateway.answering import Gateway
+    from twiceshy.gateway.listening import Request, Unread
     from twiceshy.gateway.messages import Json, Said
 
 VERSION = "1"
@@ -33,12 +37,14 @@ MODEL_WIRES: Mapping[str, ModuleType] = {
 
 
 class Server(Listener):
-    """The gateway of a replay. on_passage: called before and after each request is answered."""
+    """The gateway of a replay. before, after: called around the answer to each request; `before` may end the run."""
 
     def __init__(self, gateway: Gateway, token: str, *, port: int = 0) -> None:
         super().__init__(token, port=port)
         self.gateway = gateway
-        self.on_passage: Callable[[], object] = lambda: None
+        self.before: Callable[[], object] = lambda: None
+        self.after: Callable[[], object] = lambda: None
+        self._numbers = count(1)  # one C call, so no two threads get one number
         self.spoken: dict[str, list[Json]] = {}
         """Response id -> the conversation up to and with it."""
 
@@ -47,67 +53,88 @@ class Server(Listener):
         """Whether the run has ended."""
         return self.gateway.ended is not None
 
-    def routed(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> Answer:
+    def routed(self, request: Request) -> Answer:
         """The answer to one request. Whatever goes wrong in here ends the run: a passage that nobody saw would be a hole in the evidence."""
+        return self._settled(lambda: self._passed(request))
+
+    def unread(self, request: Unread) -> Answer:
+        """The refusal of one that cannot be routed, which ends the run: what it would have done nobody knows."""
+
+        def ended() -> Answer:
+            asked = {"method": request.method, "path": request.path}
+            self.gateway.refuse(Divergence.UNRECORDED_CALL, "gateway", request.why, asked=asked)
+
+        self._settled(ended)
+        return request.refusal
+
+    def broken(self, problem: BaseException) -> None:
+        """End the run: a request was lost."""
+        with suppress(RunFaulted):
+            self.gateway.fault(f"the gateway lost a request: {type(problem).__name__}")
+
+    def _settled(self, ask: Callable[[], Answer]) -> Answer:
         if self.gateway.ended is not None:
             return missed(self.gateway.ended)
         try:
-            self.on_passage()
-            answer = self._faced(method, path, headers, body)
-            self.on_passage()
+            return ask()
         except RunDiverged as over:
             return missed(over.divergence)
         except RunFaulted:
             return refused(503, "fault", "the harness could not go on; the run ended here")
-        except messages.BadRequest as wrong:
-            return refused(400, "invalid_request_error", str(wrong))
         except Exception as broken:  # noqa: BLE001 - ours, and the client would only try again
-            return self._broken(broken)
+            return self._settled(partial(self.gateway.fault, f"the gateway failed: {type(broken).__name__}"))
+
+    def _passed(self, request: Request) -> Answer:
+        self.before()
+        try:
+            answer = self._faced(request)
+        except messages.UnreadableCall as wrong:
+            self.gateway.unreadable(wrong.tool, str(wrong))
+        except messages.BadRequest as wrong:
+            self.gateway.refuse(Divergence.UNRECORDED_CALL, "gateway", str(wrong), asked={"path": request.path})
+        self.after()
         return answer
 
-    def _broken(self, broken: Exception) -> Answer:
-        try:
-            self.gateway.fault(f"the gateway failed: {type(broken).__name__}")
-        except RunFaulted:
-            return refused(503, "fault", "the harness could not go on; the run ended here")
-
-    def _faced(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> Answer:
-        if method == "GET":
-            return self._looked_up(path)
-        if path in MODEL_WIRES:
+    def _faced(self, request: Request) -> Answer:
+        method, path, body = request.method, request.path, request.body
+        if method == "POST" and path in MODEL_WIRES:
             return self._model(path, object_of(body))
-        if path == "/v1/embeddings":
+        if method == "POST" and path == "/v1/embeddings":
             return self._embeddings(object_of(body))
         if path == "/mcp":
             return self._mcp(method, body)
-        if path.startswith("/tools/"):
-            return self._tool(unquote(path.removeprefix("/tools/")), headers, object_of(body or b"{}"))
-        return self._unknown(path)
-
-    def _looked_up(self, path: str) -> Answer:
-        if path == "/clock":
+        if method == "POST" and path.startswith("/tools/"):
+            return self._tool(unquote(path.removeprefix("/tools/")), request)
+        if method == "GET" and path == "/clock":
             now = self.gateway.now()
             return Answer(200, {"now": now.isoformat(), "unix_ms": int(now.timestamp() * 1000), "tz": str(now.tzinfo)})
-        if path == "/v1/models":
-            return Answer(
-                200, {"object": "list", "data": [self._listed(name) for name in self.gateway.catalog.wire_names]}
-            )
-        if path.startswith("/v1/models/") and unquote(path[11:]) in self.gateway.catalog.wire_names:
-            return Answer(200, self._listed(unquote(path[11:])))
-        if path == "/tools":
-            return Answer(
-                200,
-                {"tools": [{"name": tool.name, "parameters": tool.parameters} for tool in self.gateway.catalog.tools]},
-            )
-        if path == "/mcp":  # no stream of the server's own: it has nothing to say unasked
-            return Answer(405, headers={"Allow": "POST"})
-        return self._unknown(path)
+        return self._looked_up(request)
 
-    def _unknown(self, path: str) -> Answer:
-        """No face of ours. Under /v1 something would have answered in production, so what the run does without it proves nothing."""
-        if path.startswith("/v1/"):
-            self.gateway.refuse(Divergence.UNRECORDED_CALL, "model", "an endpoint that the gateway does not answer")
-        return refused(404, "not_found", "the gateway has no such path")
+    def _looked_up(self, request: Request) -> Answer:
+        """A list of what the record holds; nothing of the agent's passes, so it is noted."""
+        listed = self._listing(request.path) if request.method == "GET" else None
+        if listed is None:
+            self._unknown(request)
+        self.gateway.note(f"GET {request.path}")
+        return Answer(200, listed)
+
+    def _listing(self, path: str) -> Json | None:
+        catalog = self.gateway.catalog
+        if path == "/v1/models":
+            return {"object": "list", "data": [self._listed(name) for name in catalog.wire_names]}
+        if path.startswith("/v1/models/") and unquote(path[11:]) in catalog.wire_names:
+            return self._listed(unquote(path[11:]))
+        if path == "/tools":
+            return {"tools": [{"name": tool.name, "parameters": tool.parameters} for tool in catalog.tools]}
+        return None
+
+    def _unknown(self, request: Request) -> NoReturn:
+        """No face of ours. Something would have answered in production, so what the run does without it proves nothing."""
+        model = request.path.startswith("/v1/")
+        self.gateway.refuse(
+            Divergence.UNRECORDED_CALL, "model" if model else "gateway", "a path that no face of the gateway has",
+            asked={"method": request.method, "path": request.path},
+        )  # fmt: skip
 
     def _model(self, path: str, body: Json) -> Answer:
         wire = MODEL_WIRES[path]
@@ -120,7 +147,7 @@ class Server(Listener):
         except Exception as raised:  # noqa: BLE001 - an error that was recorded
             return model_failed(raised)
         said = self._spoken(output)
-        number, created = self.requests, self.gateway.catalog.instant_s
+        number, created = next(self._numbers), self.gateway.catalog.instant_s
         if wire is openai_responses:
             self.spoken[f"resp_{number}"] = openai_responses.spoken(request, body, said)
         if body.get("stream"):
@@ -146,21 +173,30 @@ class Server(Listener):
             self.gateway.fault(str(broken))
 
     def _mcp(self, method: str, body: bytes) -> Answer:
-        if method != "POST":
+        if method != "POST":  # no stream of the server's own, and no session to end: it has nothing to say unasked
+            self.gateway.note(f"{method} /mcp")
             return Answer(405, headers={"Allow": "POST"})
         told = decoded(body)
         batch = told if isinstance(told, list) else [told]
+        if not batch:
+            raise messages.BadRequest("mcp: a batch of no messages.")
+        gateway = self.gateway
         found = [
-            mcp.answered(message, self.gateway.catalog.tools, self.gateway.tool, version=VERSION) for message in batch
+            mcp.answered(one, gateway.catalog.tools, gateway.tool, note=gateway.note, version=VERSION) for one in batch
         ]
         answers = [one for one in found if one is not None]
         if not answers:
             return Answer(202)
         return Answer(200, answers if isinstance(told, list) else answers[0])
 
-    def _tool(self, name: str, headers: Mapping[str, str], arguments: Json) -> Answer:
+    def _tool(self, name: str, request: Request) -> Answer:
+        """A call. Arguments in the address are refused: the record has those of the body."""
+        headers = request.headers
         guard = headers.get("x-twiceshy-blocked-by")
         reported = Refusal(guard, headers.get("x-twiceshy-reason", "refused")) if guard else None
+        if request.query:
+            raise messages.UnreadableCall.of(name)
+        arguments = arguments_of(name, request.body)
         try:
             return Answer(200, tagged(self.gateway.tool(name, arguments, reported)))
         except Blocked as refused:
@@ -190,3 +226,11 @@ def object_of(body: bytes) -> Json:
     if not isinstance(told, dict):
         raise messages.BadRequest("the body must be a JSON object.")
     return told
+
+
+def arguments_of(tool: str, body: bytes) -> Json:
+    """The arguments of a call, none for an empty body. Raises UnreadableCall."""
+    try:
+        return object_of(body or b"{}")
+    except messages.BadRequest:
+        raise messages.UnreadableCall.of(tool) from None

@@ -46,7 +46,7 @@ from twiceshy.sealing.faults import (
     UnsafeDescriptor,
 )
 from twiceshy.sealing.levels import HERMETIC, WEAK, Isolation, Protections
-from twiceshy.sealing.limits import Limits, cpu_spent, impose
+from twiceshy.sealing.limits import Limits, cpu_spent, crashes, impose, signal_name
 from twiceshy.sealing.probing import Probe, probe
 
 __all__ = [
@@ -70,9 +70,11 @@ __all__ = [
     "attempt_all",
     "canary",
     "cpu_spent",
+    "crashes",
     "host_targets",
     "impose",
     "probe",
     "scrubbed_environment",
     "seal",
+    "signal_name",
 ]

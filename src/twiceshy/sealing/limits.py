@@ -55,6 +55,27 @@ def _cap(kind: int, amount: int, *, grace: int = 0) -> None:
     resource.setrlimit(kind, (min(amount, ceiling), ceiling))
 
 
+_BY_ITSELF = frozenset(
+    {
+        signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGPIPE, signal.SIGSEGV, signal.SIGSYS, signal.SIGTRAP,
+    }
+)  # fmt: skip
+"""What a program brings upon itself by a fault of its own: it has crashed. Any other signal was sent, by the machine (out of memory) or by somebody."""
+
+
+def crashes(signalled: int) -> bool:
+    """Whether a process that this signal ended has crashed."""
+    return signalled in _BY_ITSELF
+
+
+def signal_name(signalled: int) -> str:
+    """The name of a signal, as SIGKILL; of one without a name, its number."""
+    try:
+        return signal.Signals(signalled).name
+    except ValueError:
+        return f"signal {signalled}"
+
+
 def cpu_spent(status: int, cpu_s: float, limits: Limits) -> bool:
     """Whether a trial was ended for its CPU budget: by SIGXCPU, or by SIGKILL with the budget used.
 
