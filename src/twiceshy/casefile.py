@@ -195,6 +195,10 @@ class LoadedCase:
         """The sha256 of what the case asks for, its world included: what a pinned result is bound to."""
         return self.case.digest if self.world is None else digest([self.case.digest, self.world.digest])
 
+    def world_in(self, mode: Mode) -> LoadedWorld | None:
+        """The world that answers in a mode: always in `world` and `explore`, else where the case sends its misses there."""
+        return self.world if mode in (Mode.WORLD, Mode.EXPLORE) or self.case.misses == "world" else None
+
 
 def load(path: Path) -> LoadedCase:
     """The case in a directory, its envelope's digest checked against both files.

@@ -20,10 +20,10 @@ from twiceshy.identity import canonical
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-CROSSING_NAMES = frozenset({"args", "proposed", "state"})
+CROSSING_NAMES = frozenset({"args", "proposed", "state", "world"})
 """What a condition on a crossing may name; `result(...)` besides."""
 
-OUTPUT_NAMES = frozenset({"output", "state"})
+OUTPUT_NAMES = frozenset({"output", "state", "world"})
 """What a condition on the final output may name."""
 
 _FUNCTIONS = frozenset(
@@ -55,6 +55,7 @@ _FUNCTIONS = frozenset(
         "getMilliseconds",
     ]
 )
+_WORLD = re.compile(r"(?<![\w.])world\b(?:\s*\.\s*(?P<table>[A-Za-z_]\w*))?")
 _MACRO = re.compile(r"\.(?:all|exists|exists_one|map|filter)\(\s*([A-Za-z_]\w*)\s*,")
 _TEXT = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'', re.DOTALL)
 _FLOAT = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?:[eE][+-]?\d+)?(?![\w.])")
@@ -84,7 +85,7 @@ class Facts(Protocol):
     """What a condition may look at."""
 
     def value(self, name: str) -> Any:
-        """The value of `args`, `proposed`, `state` or `output`; UNSET where that side is unknown."""
+        """The value of `args`, `proposed`, `state`, `world` or `output`; UNSET where that side is unknown. Of a world: the rows of the tables that are known whole."""
         ...
 
     def result(self, tool: str, selector: Mapping[str, Any] | None) -> Any:
@@ -122,6 +123,8 @@ class Condition:
             value = facts.value(name)
             if value is UNSET:
                 continue  # an unknown side is a missing variable: the condition has a value only if it holds without it
+            if name == "world":
+                self._check_known(value)
             context.add_variable(name, plain(value))
         asked = _Asked(facts)
         context.add_function("result", asked.result)
@@ -143,10 +146,24 @@ class Condition:
         self._needs = sorted(set(program.variables()) - bound)
         for name in self._needs:
             if name not in names:
-                raise self._error(f"unknown name {name!r} in the condition.", hint=_hint(name, names))
+                raise self._error(f"unknown name {name!r} in the condition.", hint=nearest(name, names))
+        self._tables = self._named_tables() if "world" in self._needs else frozenset()
         self._check_functions(program.functions())
         self._check_numbers()
         return program
+
+    def _named_tables(self) -> frozenset[str]:
+        """The tables that the condition looks at: it has to name them, so that one whose rows nobody knows is an error and never an empty one."""
+        found = [match["table"] for match in _WORLD.finditer(_TEXT.sub('""', self.source))]
+        if not all(found):
+            raise self._error("the condition takes the world without naming a table.", hint="Write world.TABLE.")
+        return frozenset(found)
+
+    def _check_known(self, world: Mapping[str, Any]) -> None:
+        for table in sorted(self._tables - world.keys()):
+            raise self._error(
+                f"nobody knows all rows of table {table} here: the case's world has no such table, it is not closed, or a write changed it that the world does not answer."
+            )
 
     def _check_functions(self, used: Collection[str]) -> None:
         if "_/_" in used:
@@ -243,9 +260,3 @@ def _within_64_bits(value: Any) -> Any:
     if isinstance(value, int) and not isinstance(value, bool) and value not in _INT64:
         return {"$int": str(value)}
     return value
-
-
-def _hint(name: str, names: Collection[str]) -> str:
-    if name == "world":
-        return "Conditions on a world are not available yet."
-    return nearest(name, names)

@@ -18,6 +18,7 @@ from twiceshy.history import History
 from twiceshy.identity import equal
 from twiceshy.matching import BEGINNING, CALLS, recordings
 from twiceshy.ordering import Order
+from twiceshy.worlds.viewing import known_rows
 from twiceshy.writes import went_unanswered
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from twiceshy.outcome import AnsweredBy, BoundaryState
     from twiceshy.policy import ToolsPolicy
     from twiceshy.transcript import Played, RowChange, Transcript
+    from twiceshy.worlds.tables import TableSeed
 
 
 class Fate(StrEnum):
@@ -98,7 +100,7 @@ class Run:
     """One run as graders see it: its steps in judging order, and how it ended.
 
     ended: it came to a final disposition, without divergence. output: UNSET where there is none. replayed: boundary states are known.
-    given: what the user said at the start, where it is known.
+    given: what the user said at the start, where it is known. world: the tables of the case's world as they stand at the start.
     """
 
     workflow: str
@@ -108,6 +110,7 @@ class Run:
     ended: bool = True
     replayed: bool = False
     given: Any = None
+    world: Mapping[str, TableSeed] | None = None
 
     @property
     def stale(self) -> bool:
@@ -146,6 +149,11 @@ class StepFacts:
         """The value of a name; UNSET where that side is unknown."""
         if name == "state":
             return {"writes": [{"tool": write.crossing.name, "args": _known(write.args)} for write in self._written()]}
+        if name == "world":
+            seeds = self.run.world
+            return (
+                UNSET if seeds is None else known_rows(seeds, (step for step in self.run.steps if self._earlier(step)))
+            )
         if name == "output":
             return self.run.output
         if self.step is None:
@@ -178,7 +186,11 @@ class StepFacts:
         return (call for call in reversed(beside) if call is not self.step and _answered(call))
 
     def _written(self) -> Iterator[Step]:
-        return (write for write in self.run.writes() if self.step is None or write.turn < self.step.turn)
+        return (write for write in self.run.writes() if self._earlier(write))
+
+    def _earlier(self, step: Step) -> bool:
+        """Whether a step lies in an earlier turn than this one: what one turn asks for sees what stood at its start."""
+        return self.step is None or step.turn < self.step.turn
 
 
 def recorded_run(envelope: Envelope, policy: ToolsPolicy) -> Run:
@@ -197,8 +209,10 @@ def recorded_run(envelope: Envelope, policy: ToolsPolicy) -> Run:
     )  # fmt: skip
 
 
-def replayed_run(transcript: Transcript, policy: ToolsPolicy, *, workflow: str, given: Any = None) -> Run:
-    """One trial as graders see it: everything up to its first divergence. given: what the user said at the start."""
+def replayed_run(
+    transcript: Transcript, policy: ToolsPolicy, *, workflow: str, given: Any = None, world: Mapping[str, TableSeed] | None = None
+) -> Run:  # fmt: skip
+    """One trial as graders see it: everything up to its first divergence. given: what the user said at the start. world: the tables of the case's world."""
     disposition = transcript.disposition
     returned = (
         transcript.divergence is None and transcript.crash is None and disposition is not None and disposition.ended
@@ -206,6 +220,7 @@ def replayed_run(transcript: Transcript, policy: ToolsPolicy, *, workflow: str, 
     return Run(
         workflow=workflow, steps=_ordered([_step(played, policy) for played in _meant(transcript)]), policy=policy,
         output=disposition.output if returned and disposition is not None else UNSET, ended=returned, replayed=True, given=given,
+        world=world,
     )  # fmt: skip
 
 

@@ -80,7 +80,10 @@ class CaseGrader:
         if transcript.fault is not None:
             return TrialVerdict(outcome=Outcome.ERROR, error=transcript.fault)
         given = self.loaded.envelope.input
-        run = replayed_run(transcript, self.policy, workflow=self.loaded.case.workflow, given=[given.user, given.goal])
+        world = self.loaded.world_in(cut.mode)
+        run = replayed_run(
+            transcript, self.policy, workflow=self.loaded.case.workflow, given=[given.user, given.goal], world=world.file.tables if world else None
+        )  # fmt: skip
         reached = self.chance.reached(run)
         terms = self._terms(cut, reached)
         found = judgements(Context(run=run, invariants=self.invariants, case=terms))

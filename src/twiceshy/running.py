@@ -273,7 +273,7 @@ def _next(channel: Channel, deadline: float) -> Message | None:
 
 
 def _trial(task: Task) -> Trial:
-    judge = task.judge
+    judge, world = task.judge, task.loaded.world_in(task.judge.mode)
     return Trial(
         number=task.number,
         envelope=str((task.loaded.path / "envelope.jsonl").resolve()),
@@ -286,7 +286,7 @@ def _trial(task: Task) -> Trial:
         grants=task.loaded.case.expect.grants,
         flags=task.loaded.case.flags,
         user_turns=task.loaded.case.user_turns,
-        world=_world(task),
+        world=None if world is None else str(world.path.resolve()),
         world_leads=task.judge.mode is Mode.WORLD
         or (task.judge.mode is Mode.EXPLORE and task.loaded.case.misses != "world"),
         simulated=list(task.simulated),
@@ -296,14 +296,6 @@ def _trial(task: Task) -> Trial:
         redaction=task.redaction if task.loaded.envelope.redaction else None,
         key=task.key.hex() if task.key else None,
     )
-
-
-def _world(task: Task) -> str | None:
-    """The world that answers in this trial: always in the modes `world` and `explore`, else where the case sends its misses there."""
-    loaded = task.loaded
-    if loaded.world is None or (task.judge.mode not in (Mode.WORLD, Mode.EXPLORE) and loaded.case.misses != "world"):
-        return None
-    return str(loaded.world.path.resolve())
 
 
 def _told(lines: Sequence[bytes], over: Over, limits: Limits, *, wall_s: float, commanded: bool) -> Transcript:
