@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any, Literal
 
-from examples.refund.agent import PROMPT, strip_internal_fields
+from examples.refund.agent import strip_internal_fields
 from examples.refund.shop import Shop
 
 if TYPE_CHECKING:
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from twiceshy import Boundary
 
 EFFECTS: dict[str, Literal["read"]] = {"get_order": "read", "get_customer": "read", "get_approval": "read"}
-INSTRUCTIONS = PROMPT
 
 
 class Tools:

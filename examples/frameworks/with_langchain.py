@@ -12,6 +12,7 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 
 import twiceshy
 from examples.frameworks import refunding
+from examples.refund.agent import PROMPT
 from examples.refund.planner import MODEL, plan
 from twiceshy.adapters.langchain import create_agent
 from twiceshy.adapters.langchain_messages import asked, message_of
@@ -49,7 +50,7 @@ class CappedRefunds(AgentMiddleware[Any, Any]):
 def _agent(boundary: twiceshy.Boundary, *middleware: AgentMiddleware[Any, Any]) -> Callable[[dict[str, Any]], Any]:
     refunding.hooked(boundary)
     graph = create_agent(
-        boundary, _Scripted(), refunding.Tools().all(), system_prompt=refunding.INSTRUCTIONS, middleware=middleware,
+        boundary, _Scripted(), refunding.Tools().all(), system_prompt=PROMPT, middleware=middleware,
         model_name="planner", effects=refunding.EFFECTS,
     )  # fmt: skip
     return lambda user: json.loads(graph.invoke({"messages": [("user", user["message"])]})["messages"][-1].text)

@@ -11,6 +11,7 @@ from mcp.types import TextContent, ToolAnnotations
 
 import twiceshy
 from examples.frameworks import refunding
+from examples.refund.agent import PROMPT
 from examples.refund.planner import plan
 from twiceshy.adapters.mcp_client import Client
 
@@ -31,7 +32,7 @@ def server() -> MCPServer:
 
 def _agent(boundary: twiceshy.Boundary) -> Callable[[dict[str, Any]], Any]:
     refunding.hooked(boundary)
-    planner = boundary.model("planner", plan, prompt=refunding.INSTRUCTIONS)
+    planner = boundary.model("planner", plan, prompt=PROMPT)
     names = [tool.__name__ for tool in refunding.Tools().all()]
     client = Client(boundary, lambda: mcp.Client(server()), tools=names, effects=refunding.EFFECTS)
 
@@ -46,7 +47,7 @@ async def _conversation(planner: Callable[[dict[str, Any]], Any], shop: Client, 
     """Ask the model, call what it proposes, until it has a final output."""
     listed = (await shop.list_tools()).tools
     tools = [{"type": "function", "name": tool.name, "parameters": tool.input_schema} for tool in listed]
-    messages = [_said("system", refunding.INSTRUCTIONS), _said("user", message)]
+    messages = [_said("system", PROMPT), _said("user", message)]
     while True:
         output = planner({"messages": list(messages), "tools": tools, "output_format": None, "sampling": {}})
         calls = [part for part in output["parts"] if part["type"] == "tool_call"]

@@ -9,6 +9,7 @@ from agents import Agent, Model, Runner, Tool, function_tool
 
 import twiceshy
 from examples.frameworks import refunding
+from examples.refund.agent import PROMPT
 from examples.refund.planner import MODEL, plan
 from twiceshy.adapters.openai_agents import bound
 from twiceshy.adapters.openai_agents_messages import asked, completed, response_of
@@ -32,7 +33,7 @@ class _Scripted(Model):
 def _agent(boundary: twiceshy.Boundary) -> Callable[[dict[str, Any]], Any]:
     refunding.hooked(boundary)
     tools: list[Tool] = [function_tool(tool, failure_error_function=None) for tool in refunding.Tools().all()]
-    made = Agent(name="planner", model=_Scripted(), instructions=refunding.INSTRUCTIONS, tools=tools)
+    made = Agent(name="planner", model=_Scripted(), instructions=PROMPT, tools=tools)
     agent = bound(made, boundary, effects=refunding.EFFECTS)
 
     async def answer(user: dict[str, Any]) -> Any:

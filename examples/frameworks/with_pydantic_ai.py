@@ -10,6 +10,7 @@ from pydantic_ai.models.function import FunctionModel
 
 import twiceshy
 from examples.frameworks import refunding
+from examples.refund.agent import PROMPT
 from examples.refund.planner import MODEL, plan
 from twiceshy.adapters.pydantic_ai import bound
 from twiceshy.adapters.pydantic_ai_messages import asked, response_of
@@ -27,10 +28,8 @@ async def _scripted(messages: list[ModelMessage], info: AgentInfo) -> ModelRespo
 
 def _agent(boundary: twiceshy.Boundary) -> Callable[[dict[str, Any]], Any]:
     refunding.hooked(boundary)
-    made = Agent(
-        FunctionModel(_scripted, model_name=MODEL), instructions=refunding.INSTRUCTIONS, tools=refunding.Tools().all()
-    )
-    agent = bound(made, boundary, model="planner", prompt=refunding.INSTRUCTIONS, effects=refunding.EFFECTS)
+    made = Agent(FunctionModel(_scripted, model_name=MODEL), instructions=PROMPT, tools=refunding.Tools().all())
+    agent = bound(made, boundary, model="planner", prompt=PROMPT, effects=refunding.EFFECTS)
 
     async def answer(user: dict[str, Any]) -> Any:
         return json.loads((await agent.run(user["message"])).output)

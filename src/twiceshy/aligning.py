@@ -11,6 +11,7 @@ from msgspec import UNSET, UnsetType
 from twiceshy.envelope import Crossing, Kind, Record
 from twiceshy.identity import equal
 from twiceshy.matching import differences
+from twiceshy.ordering import within
 from twiceshy.transcript import Diverged, Played, Transcript
 
 if TYPE_CHECKING:
@@ -94,8 +95,7 @@ def _unanswered(divergence: Diverged) -> Crossing:
 
 
 def _order(crossing: Crossing) -> tuple[int, int, int]:
-    within = 1 if crossing.sub == 0 else 0 if (crossing.at or "").startswith("before:") else 2
-    return crossing.seq, within, crossing.sub
+    return crossing.seq, within(crossing), crossing.sub
 
 
 def _label(taken: _Taken) -> tuple[Kind, str]:

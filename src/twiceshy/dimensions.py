@@ -14,7 +14,7 @@ from msgspec import UNSET
 from twiceshy import paths
 from twiceshy.conditions import ConditionError
 from twiceshy.envelope import Record
-from twiceshy.evidence import StepFacts, states
+from twiceshy.evidence import StepFacts, marked, states
 from twiceshy.facts import facts, grounded, grounded_before
 from twiceshy.identity import digest
 from twiceshy.invariants import Sort
@@ -195,20 +195,14 @@ def _mentioned(failed: Step, output: Any) -> bool:
 
 def _plan_coherence(run: Run, done: Condition | None) -> tuple[int, int]:
     """A call is wasted that repeats an earlier one of its agent under the same state with the same result, or that comes after the work was done."""
-    seen: Counter[str] = Counter()
+    seen: Counter[tuple[str, str]] = Counter()
     calls = wasted = 0
     for call, state in states(run):
         calls += 1
-        mark = _mark(call, state)
+        mark = call.crossing.scope, marked(call, state)
         seen[mark] += 1
         wasted += seen[mark] > _free_repeats(call, run.policy) or _after_done(call, run, done)
     return calls - wasted, calls
-
-
-def _mark(call: Step, state: str) -> str:
-    returned = None if call.returned is UNSET else [call.returned]
-    error = call.crossing.error.type if call.crossing.error else None
-    return digest([call.crossing.scope, call.crossing.name, call.key, state, returned, error, call.crossing.blocked_by])
 
 
 def _free_repeats(call: Step, policy: ToolsPolicy) -> float:

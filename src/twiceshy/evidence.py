@@ -15,9 +15,9 @@ from twiceshy import paths
 from twiceshy.conditions import Unanswered
 from twiceshy.envelope import Crossing, Effect, Kind
 from twiceshy.history import History
-from twiceshy.identity import equal
+from twiceshy.identity import digest
 from twiceshy.matching import BEGINNING, CALLS, recordings
-from twiceshy.ordering import Order
+from twiceshy.ordering import Order, within
 from twiceshy.worlds.viewing import known_rows
 from twiceshy.writes import went_unanswered
 
@@ -88,11 +88,11 @@ class Step:
 
     def has_args(self, wanted: Mapping[str, Any]) -> bool:
         """Whether every path into the arguments leads to the wanted value and to no other, under identity rules."""
-        return _leads_to(self.args, wanted)
+        return paths.leads_to(self.args, wanted)
 
     def has_returned(self, wanted: Mapping[str, Any]) -> bool:
         """The same of what came back."""
-        return _leads_to(self.returned, wanted)
+        return paths.leads_to(self.returned, wanted)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -238,6 +238,13 @@ def states(run: Run) -> Iterator[tuple[Step, str]]:
             history.enter(crossing.scope, crossing.name, call.key)
 
 
+def marked(call: Step, state: str) -> str:
+    """The digest of a call, the state it saw and what it came to: with the same one again, nothing has changed."""
+    returned = None if call.returned is UNSET else [call.returned]
+    error = None if call.crossing.error is None else call.crossing.error.type
+    return digest([call.crossing.name, call.key, state, returned, error, call.crossing.blocked_by])
+
+
 def _meant(transcript: Transcript) -> Iterator[Played]:
     """All but a write at which the run diverged, where a stale output of a frozen model asked for it: what that text would do under other writes is no news."""
     stale = {(played.crossing.scope, played.crossing.seq) for played in transcript.played if played.stale}
@@ -272,15 +279,11 @@ def _ordered(steps: Sequence[Step]) -> tuple[Step, ...]:
     turns = order.turns(step.crossing for step in steps)
     keys = {step.crossing.seq: step.key for step in steps if step.crossing.sub == 0}
     placed = [
-        (order.place(step.crossing, keys.get(step.crossing.seq)), _within(step), step.crossing.sub) for step in steps
+        (order.place(step.crossing, keys.get(step.crossing.seq)), within(step.crossing), step.crossing.sub)
+        for step in steps
     ]
     ranked = sorted(range(len(steps)), key=placed.__getitem__)
     return tuple(replace(steps[at], turn=turns[steps[at].crossing.seq]) for at in ranked)
-
-
-def _within(step: Step) -> int:
-    crossing = step.crossing
-    return 1 if crossing.sub == 0 else 0 if (crossing.at or "").startswith("before:") else 2
 
 
 def _turn(step: Step) -> int:
@@ -311,14 +314,6 @@ def _only(calls: Iterator[Step], selector: Mapping[str, Any]) -> Step | None:
         return next((call for call in calls if call.has_args(selector)), None)
     except ValueError as broken:
         raise Unanswered(str(broken), missing=False) from None
-
-
-def _leads_to(value: Any, wanted: Mapping[str, Any]) -> bool:
-    for path, stated in wanted.items():
-        found = list(paths.found(value, paths.parse(path)))
-        if not found or not all(equal(one, stated) for one in found):
-            return False
-    return True
 
 
 def _known(value: Any) -> Any:

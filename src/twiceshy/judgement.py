@@ -77,6 +77,10 @@ class Judgement(Record, frozen=True, kw_only=True):
             evidence=[step.crossing.place for step in steps], **more,
         )  # fmt: skip
 
+    def kept(self, run: Run, **more: Any) -> Judgement:
+        """The same verdict where nothing speaks against it: satisfied at an undiverged end, open before."""
+        return self.being(Truth.SATISFIED if run.ended else Truth.OPEN, **more)
+
     def being(self, truth: Truth | None, **more: Any) -> Judgement:
         """The same verdict with another truth, resting on no crossing of its own."""
         return msgspec.structs.replace(self, truth=truth, **more)

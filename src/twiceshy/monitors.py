@@ -90,7 +90,7 @@ class _Monitor:
 
     def _must_not(self) -> Judgement:
         found = list(self._meant(self.spec.at, sure=False))
-        return self.blank.at(*found) if found else self._kept()
+        return self.blank.at(*found) if found else self.blank.kept(self.run)
 
     def _must_happen(self) -> Judgement:
         found = list(self._meant(self.spec.at, sure=True))
@@ -112,7 +112,7 @@ class _Monitor:
             if not self._preceded(step, loose):
                 return self.blank.at(step)
             improvised = True
-        return msgspec.structs.replace(self._kept(), improvised=improvised)
+        return msgspec.structs.replace(self.blank.kept(self.run), improvised=improvised)
 
     def _preceded(self, step: Step, firsts: dict[int, list[Step]]) -> bool:
         earliest = next(iter(firsts), None)  # filled in judging order, so the first turn is the earliest
@@ -136,7 +136,7 @@ class _Monitor:
             return self.blank.at(found[most], *found[:most], detail=f"more than {most}")
         if least is not None and len(found) < least:
             return self._fewer(len(found), least)
-        return self._kept()
+        return self.blank.kept(self.run)
 
     def _fewer(self, found: int, least: int) -> Judgement:
         if not self.run.ended or self._unproven():
@@ -149,7 +149,7 @@ class _Monitor:
             found = breaks(self.spec.schema or {}, value) if value is not UNSET else []
             if found:
                 return self.blank.at(step, schema=found, detail=str(found[0]))
-        return self._kept()
+        return self.blank.kept(self.run)
 
     def _output(self) -> Judgement:
         if not self.run.ended or self.run.output is UNSET:
@@ -190,9 +190,6 @@ class _Monitor:
             if self.spec.on_missing == "error":
                 raise
             return missing
-
-    def _kept(self) -> Judgement:
-        return self.blank.being(Truth.SATISFIED if self.run.ended else Truth.OPEN)
 
     def _unproven(self) -> bool:
         """Whether what did not happen may be missing only because a frozen model could not react: never for candidate code."""

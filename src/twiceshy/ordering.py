@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from twiceshy.envelope import Crossing, Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     Rank = tuple[int, bool, str, str, int]
 
@@ -43,6 +43,24 @@ class Order:
         begun = {seq: (*place[:-1], place[-1][:1]) for seq, place in found.items()}
         numbers = {turn: number for number, turn in enumerate(sorted(set(begun.values())), start=1)}
         return {seq: numbers[turn] for seq, turn in begun.items()}
+
+
+def within(crossing: Crossing) -> int:
+    """Where a crossing stands in its step: a hook or a guard before it, the step itself, what came after it."""
+    return 1 if crossing.sub == 0 else 0 if (crossing.at or "").startswith("before:") else 2
+
+
+def step_of(place: str) -> int:
+    """The number of the step that a place (`#4`, `#4.1`) stands in."""
+    return int(place.removeprefix("#").partition(".")[0])
+
+
+def renumbered(place: str | None, number: Callable[[int], int]) -> str | None:
+    """The place with its step's number put as `number` says."""
+    if place is None:
+        return None
+    _, dot, sub = place.partition(".")
+    return f"#{number(step_of(place))}{dot}{sub}"
 
 
 def _rank(step: Crossing, key: str) -> Rank:

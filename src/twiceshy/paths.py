@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
+from twiceshy.identity import equal
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
 _PART = re.compile(r"\[\]|[^.\[\]]+")
 
@@ -53,6 +55,15 @@ def found(value: Any, parts: tuple[str, ...]) -> Iterator[Any]:
     elif isinstance(value, dict):
         for name in list(value) if parts[0] == "*" else [parts[0]] if parts[0] in value else []:
             yield from found(value[name], parts[1:])
+
+
+def leads_to(value: Any, wanted: Mapping[str, Any]) -> bool:
+    """Whether every path leads into the value to what is wanted there and to nothing else, under identity rules."""
+    for path, stated in wanted.items():
+        held = list(found(value, parse(path)))
+        if not held or not all(equal(one, stated) for one in held):
+            return False
+    return True
 
 
 def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:

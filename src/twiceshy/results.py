@@ -16,6 +16,7 @@ from twiceshy.evidence import replayed_run
 from twiceshy.exercise import exercise, not_exercised
 from twiceshy.grading import lacking
 from twiceshy.identity import digest
+from twiceshy.ordering import step_of
 from twiceshy.outcome import BoundaryState, Divergence, Failure, Outcome
 from twiceshy.statistics import wilson
 from twiceshy.transcript import Diverged
@@ -83,15 +84,6 @@ def _turns(grader: CaseGrader, mode: ModeRun) -> list[rows.TurnResult]:
     transcript, verdict = mode.deciding
     run = replayed_run(transcript, grader.policy, workflow=grader.policy.workflow, given=[given.user, given.goal])
     return turn_results(verdict, run)
-
-
-def error_result(loaded: LoadedCase, error: str, *, mode: str, isolation: str) -> rows.Result:
-    """The result of a case that our own fault kept from running. error: ids, names and paths only."""
-    case = loaded.case
-    return rows.Result(
-        signature=case.signature, case=_case(loaded), trace_id=case.trace_id, related_trace_ids=case.related_trace_ids, outcome=Outcome.ERROR,
-        mode=mode, modes=[], isolation=isolation, error=error,
-    )  # fmt: skip
 
 
 def _unexercised(verdict: TrialVerdict, missed: Sequence[str]) -> TrialVerdict:
@@ -227,4 +219,4 @@ def _known(value: object) -> object:
 
 
 def _seq(place: str | None) -> int | None:
-    return None if place is None else int(place.removeprefix("#").split(".")[0])
+    return None if place is None else step_of(place)

@@ -41,14 +41,6 @@ def binomial_tail(hits: int, n: int, rate: float = 0.5) -> float:
     return math.fsum(_chance(k, n, rate) for k in range(hits, n + 1))
 
 
-def binomial_test(hits: int, n: int, rate: float = 0.5) -> float:
-    """The two-sided exact binomial test: the chance of every outcome that is no more likely than this one."""
-    _check(hits, n)
-    # The tolerance of R's binom.test and of scipy: equally likely outcomes must not differ by rounding.
-    limit = _chance(hits, n, rate) * (1 + 1e-7)
-    return min(1.0, math.fsum(chance for k in range(n + 1) if (chance := _chance(k, n, rate)) <= limit))
-
-
 def mcnemar(regressions: int, improvements: int) -> float:
     """One-sided exact McNemar on discordant pairs: the chance of so many regressions if both versions were alike; 1.0 without any pair."""
     return binomial_tail(regressions, regressions + improvements)

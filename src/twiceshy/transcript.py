@@ -11,7 +11,7 @@ from msgspec import UNSET, UnsetType
 from twiceshy.encoding import crossing_line, record_line
 from twiceshy.envelope import Crossing, Disposition, Record
 from twiceshy.identity import canonical
-from twiceshy.ordering import Order
+from twiceshy.ordering import Order, renumbered
 from twiceshy.outcome import AnsweredBy, BoundaryState, Divergence
 
 if TYPE_CHECKING:
@@ -146,11 +146,9 @@ def _in_order(played: Sequence[Played]) -> Iterator[tuple[Crossing, Played]]:
         crossing = one.crossing
         group = None if crossing.group is None else numbers.get(crossing.group, 0)
         seq = numbers.get(crossing.seq, 0)
-        yield msgspec.structs.replace(crossing, seq=seq, group=group, parent=_anew(crossing.parent, numbers)), one
-
-
-def _anew(place: str | None, numbers: dict[int, int]) -> str | None:
-    if place is None:
-        return None
-    seq, dot, sub = place.removeprefix("#").partition(".")
-    return f"#{numbers.get(int(seq), 0)}{dot}{sub}"
+        yield (
+            msgspec.structs.replace(
+                crossing, seq=seq, group=group, parent=renumbered(crossing.parent, lambda step: numbers.get(step, 0))
+            ),
+            one,
+        )

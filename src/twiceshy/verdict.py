@@ -31,7 +31,6 @@ class Git(Record, frozen=True, kw_only=True):
 
     sha: str | None = None
     base: str | None = None
-    pr: str | None = None
 
 
 class CandidateRef(Record, frozen=True, kw_only=True):

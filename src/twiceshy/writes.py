@@ -10,7 +10,7 @@ from msgspec import UNSET
 
 from twiceshy import paths
 from twiceshy.envelope import Crossing, ErrorRecord, Record
-from twiceshy.identity import canonical, equal
+from twiceshy.identity import canonical
 from twiceshy.matching import fresh
 from twiceshy.outcome import AnsweredBy
 
@@ -42,13 +42,7 @@ class DeclaredWrite(Record, frozen=True, kw_only=True, omit_defaults=True):
 
     def fits(self, tool: str, seen: Any) -> bool:
         """Whether a call is this write: the same tool, and every listed argument equal by identity rules."""
-        if tool != self.tool:
-            return False
-        for path, wanted in (self.args or {}).items():
-            held = list(paths.found(seen, paths.parse(path)))
-            if not held or not all(equal(value, wanted) for value in held):
-                return False
-        return True
+        return tool == self.tool and paths.leads_to(seen, self.args or {})
 
 
 class DeclaredGrant(Record, frozen=True, kw_only=True, omit_defaults=True):

@@ -20,7 +20,7 @@ from twiceshy.envelope import Effect
 from twiceshy.grading import case_grader
 from twiceshy.identity import digest
 from twiceshy.outcome import AnsweredBy, BoundaryState, Divergence, Failure, Mode, Outcome
-from twiceshy.results import Candidacy, broken, case_result, error_result
+from twiceshy.results import Candidacy, broken, case_result
 from twiceshy.transcript import Diverged, FieldDiff, Near, Transcript
 from twiceshy.trials import Trial, mode_run
 from twiceshy.verdict import Result
@@ -141,11 +141,6 @@ def test_open_must_happen_is_a_violation() -> None:
     result = case_result(grader, [mode_run(FULL, [Trial(transcript, verdict)])], isolation="hermetic")
     assert broken(verdict) == ["told"]
     assert [(violation.assertion_id, violation.place) for violation in result.violations] == [("told", None)]
-
-
-def test_error_result_has_no_modes() -> None:
-    result = error_result(LOADED, "unreadable", mode="full", isolation="hermetic")
-    assert (result.outcome, result.error, result.modes) == (Outcome.ERROR, "unreadable", [])
 
 
 def test_diverged_call_has_a_state() -> None:

@@ -38,7 +38,7 @@ def asked(body: Mapping[str, Any]) -> Json:
     known = {
         "messages": merged([_message(message) for message in body["messages"]]),
         "tools": [_tool(tool) for tool in tools] if isinstance(tools, list) else None,
-        "output_format": output_format(body.get("response_format")),
+        "output_format": _output_format(body.get("response_format")),
     }
     return canonical_request(body, known, sampling=SAMPLING, spent=_SPENT)
 
@@ -93,7 +93,7 @@ def gathered(chunks: Iterable[Json]) -> Json:
     return told
 
 
-def output_format(asked_for: Any) -> Json | None:
+def _output_format(asked_for: Any) -> Json | None:
     """What the answer must look like: {"type": "json"}, or a JSON Schema with its name; None for plain text."""
     if not isinstance(asked_for, dict) or asked_for.get("type") in (None, "text"):
         return None

@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING
 
 from msgspec import UNSET
 
-from twiceshy.evidence import Fate, Run, Step, states
-from twiceshy.identity import digest
+from twiceshy.evidence import Fate, Run, Step, marked, states
 from twiceshy.invariants import Sort
 from twiceshy.judgement import Judgement
-from twiceshy.outcome import Truth
 from twiceshy.schemas import breaks
 
 if TYPE_CHECKING:
@@ -42,7 +40,7 @@ def call_schemas(context: Context) -> Judgement:
     )
     for step, found in malformed(context):
         return blank.at(step, schema=found, detail=str(found[0]))
-    return _kept(blank, context.run)
+    return blank.kept(context.run)
 
 
 def allowed_tools(context: Context) -> Judgement:
@@ -73,13 +71,13 @@ def no_loop(context: Context) -> Judgement:
     last: dict[str, str] = {}
     for call, state in states(context.run):
         scope = call.crossing.scope
-        mark = _mark(call, state)
+        mark = marked(call, state)
         rows[scope] = [*rows[scope], call] if last.get(scope) == mark else [call]
         last[scope] = mark
         limit = _limit(context.run, call, most)
         if limit is not None and len(rows[scope]) >= limit:
             return blank.at(*rows[scope], detail=f"{len(rows[scope])} times in a row")
-    return _kept(blank, context.run)
+    return blank.kept(context.run)
 
 
 def _limit(run: Run, call: Step, most: int) -> int | None:
@@ -89,16 +87,6 @@ def _limit(run: Run, call: Step, most: int) -> int | None:
     return None if policy.max_polls is None else policy.max_polls + 1
 
 
-def _mark(call: Step, state: str) -> str:
-    returned = None if call.returned is UNSET else [call.returned]
-    error = None if call.crossing.error is None else call.crossing.error.type
-    return digest([call.crossing.name, call.key, state, returned, error, call.crossing.blocked_by])
-
-
 def _none(blank: Judgement, run: Run, wrong: Callable[[str], bool]) -> Judgement:
     found = [step for step in run.calls() if step.fate is not Fate.NOTHING and wrong(step.crossing.name)]
-    return blank.at(*found) if found else _kept(blank, run)
-
-
-def _kept(blank: Judgement, run: Run) -> Judgement:
-    return blank.being(Truth.SATISFIED if run.ended else Truth.OPEN)
+    return blank.at(*found) if found else blank.kept(run)

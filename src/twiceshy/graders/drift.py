@@ -12,7 +12,6 @@ from twiceshy.identity import canonical
 from twiceshy.invariants import Sort, Tier
 from twiceshy.judgement import Judgement
 from twiceshy.matching import CALLS
-from twiceshy.outcome import Truth
 from twiceshy.paths import leaves
 from twiceshy.policy import identified
 
@@ -40,7 +39,7 @@ def context_drift(context: Context) -> Judgement:
     run = context.run
     for step, path in drifts(turns(run), run.policy):
         return blank.at(step, detail=f"{step.crossing.name}.{path}")
-    return blank.being(Truth.SATISFIED if run.ended else Truth.OPEN)
+    return blank.kept(run)
 
 
 def turns(run: Run) -> list[Turn]:

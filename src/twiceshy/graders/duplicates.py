@@ -10,7 +10,7 @@ from twiceshy.history import History
 from twiceshy.identity import digest
 from twiceshy.invariants import Sort
 from twiceshy.judgement import Judgement
-from twiceshy.outcome import Truth
+from twiceshy.ordering import step_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -30,7 +30,7 @@ def no_duplicate_write(context: Context) -> Judgement:
     )
     for again, before, why in duplicates(context.run):
         return blank.at(again, before, detail=why)
-    return blank.being(Truth.SATISFIED if context.run.ended else Truth.OPEN)
+    return blank.kept(context.run)
 
 
 def duplicates(run: Run) -> Iterator[tuple[Step, Step, str]]:
@@ -93,7 +93,7 @@ class _Inside:
     def _around(self, step: Step) -> Iterator[int]:
         parent, passed = step.crossing.parent, {step.crossing.seq}
         while parent is not None:
-            seq = int(parent.removeprefix("#").partition(".")[0])
+            seq = step_of(parent)
             if seq in passed:  # a record may say anything
                 return
             passed.add(seq)

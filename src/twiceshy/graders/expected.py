@@ -64,7 +64,7 @@ def _at_the_end(blank: Judgement, run: Run, case: CaseTerms) -> Judgement:
     if not lacking:
         firm = all(_firm(run, write) >= (write.times or 0) for write in case.expected)
         firm = firm and all(_firm(run, first) for first, then in _pairs(case) if _made(run, then))
-        return blank.being(Truth.SATISFIED if run.ended else Truth.OPEN, improvised=not firm)
+        return blank.kept(run, improvised=not firm)
     if not run.ended or run.stale:
         return blank.being(Truth.OPEN, stale=run.stale)
     write = lacking[0]

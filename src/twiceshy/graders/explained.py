@@ -8,7 +8,6 @@ from twiceshy.conditions import MissingField
 from twiceshy.evidence import Step, StepFacts
 from twiceshy.invariants import Sort
 from twiceshy.judgement import Judgement
-from twiceshy.outcome import Truth
 
 if TYPE_CHECKING:
     from twiceshy.conditions import Condition
@@ -32,7 +31,7 @@ def explained_writes(context: Context) -> Judgement:
         for step in run.writes():
             if explanation(step, context) is None:
                 return blank.at(step)
-    return blank.being(Truth.SATISFIED if run.ended else Truth.OPEN)
+    return blank.kept(run)
 
 
 def explanation(step: Step, context: Context) -> Explanation | None:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from twiceshy.invariants import Sort, Tier
 from twiceshy.judgement import Judgement
-from twiceshy.outcome import Truth
 
 if TYPE_CHECKING:
     from twiceshy.evidence import Run, Step
@@ -32,7 +31,7 @@ def latency(context: Context) -> Judgement:
         spent += _taken(step, taken)
         if spent > case.latency * whole:
             return blank.at(step, detail=f"more than {case.latency:g} times the record's {whole / 1e6:.0f} ms")
-    return blank.being(Truth.SATISFIED if context.run.ended else Truth.OPEN)
+    return blank.kept(context.run)
 
 
 def duration_ns(run: Run) -> int:

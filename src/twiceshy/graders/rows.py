@@ -100,7 +100,7 @@ def nothing_else(context: Context) -> Judgement:
     unknown = unsettled(run, case.rows, case.expected)
     if unknown:
         return blank.at(*(step for step, _ in unknown), truth=Truth.OPEN, unsettled=True, detail=_UNKNOWN)
-    return blank.being(Truth.SATISFIED if run.ended else Truth.OPEN)
+    return blank.kept(run)
 
 
 def _met(wanted: Goal, rows: Sequence[_Row]) -> tuple[_Row | None, str | None]:

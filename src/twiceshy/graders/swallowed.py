@@ -11,7 +11,6 @@ from twiceshy.envelope import Kind
 from twiceshy.identity import equal
 from twiceshy.invariants import Sort, Tier
 from twiceshy.judgement import Judgement
-from twiceshy.outcome import Truth
 from twiceshy.paths import leaves
 
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ def no_swallowed_error(context: Context) -> Judgement:
         for at, step in enumerate(run.steps):
             if _failed(step) and (_disguised(step) or _untold(run, at)):
                 return blank.at(step, detail=_named(step))
-    return blank.being(Truth.SATISFIED if run.ended else Truth.OPEN)
+    return blank.kept(run)
 
 
 def tells_of_error(value: Any) -> bool:

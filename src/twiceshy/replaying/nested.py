@@ -10,6 +10,7 @@ import msgspec
 from twiceshy.envelope import Crossing, Effect, Kind
 from twiceshy.history import effective
 from twiceshy.matching import BEGINNING, CALLS
+from twiceshy.ordering import renumbered
 from twiceshy.outcome import AnsweredBy, BoundaryState
 from twiceshy.transcript import Played
 
@@ -113,21 +114,17 @@ class _Moved(NamedTuple):
         """The crossing as it stands in this run."""
         at = crossing.at if crossing.kind is not Kind.HANDOFF or crossing.at is None else self._scope(crossing.at)
         return msgspec.structs.replace(
-            crossing, seq=self.numbers[crossing.seq], parent=_renumbered(crossing.parent, self.numbers), group=self._group(crossing.group),
+            crossing, seq=self.numbers[crossing.seq], parent=renumbered(crossing.parent, self._number), group=self._group(crossing.group),
             scope=self._scope(crossing.scope), at=at, start_ns=None, end_ns=None,
         )  # fmt: skip
+
+    def _number(self, seq: int) -> int:
+        return self.numbers.get(seq, seq)
 
     def _group(self, group: int | None) -> int | None:
         if group is None or group == self.recorded.group:
             return None if group is None else self.call.group
-        return self.numbers.get(group, group)
+        return self._number(group)
 
     def _scope(self, scope: str) -> str:
         return self.call.scope + scope.removeprefix(self.recorded.scope)
-
-
-def _renumbered(place: str | None, numbers: dict[int, int]) -> str | None:
-    if place is None:
-        return None
-    seq, dot, sub = place.removeprefix("#").partition(".")
-    return f"#{numbers.get(int(seq), int(seq))}{dot}{sub}"

@@ -9,6 +9,7 @@ from msgspec import UNSET, UnsetType
 from twiceshy.aligning import AlignedStep, Alignment, align
 from twiceshy.envelope import CODE_KINDS, Crossing, Effect
 from twiceshy.matching import CALLS, differences
+from twiceshy.ordering import step_of
 from twiceshy.outcome import Failure, Outcome
 from twiceshy.reporting.changes import change as changed
 from twiceshy.reporting.escaping import plain
@@ -131,7 +132,7 @@ def _written(envelope: Envelope, transcript: Transcript, found: Diverged) -> Ite
     for near in found.nearest:
         if near.reason != "other writes came before it":
             continue
-        at = int(near.place.removeprefix("#").partition(".")[0])
+        at = step_of(near.place)
         then = [
             crossing for crossing in envelope.crossings
             if crossing.seq < at and crossing.effect is Effect.WRITE and not crossing.blocked_by

@@ -37,7 +37,7 @@ class Goal(Record, frozen=True, kw_only=True, omit_defaults=True):
 
     def amiss(self, change: RowChange) -> list[str]:
         """The fields that are not as they must be after a change."""
-        return [path for path, wanted in self.fields.items() if not _leads(change.after, path, wanted)]
+        return [path for path, wanted in self.fields.items() if not paths.leads_to(change.after, {path: wanted})]
 
     def covers(self, change: RowChange) -> bool:
         """Whether a change touches nothing but what is meant. An insertion or a deletion is meant as a whole."""
@@ -93,8 +93,3 @@ def within(change: RowChange, allowed: Sequence[str]) -> bool:
 
 def _has_key(change: RowChange, key: dict[str, Any] | None) -> bool:
     return key is None or equal(change.key, key)
-
-
-def _leads(row: Any, path: str, wanted: Any) -> bool:
-    held = [] if row is UNSET else list(paths.found(row, paths.parse(path)))
-    return bool(held) and all(equal(value, wanted) for value in held)
