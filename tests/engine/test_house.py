@@ -23,7 +23,7 @@ ADDRESSES = re.compile(
             r"--(?:extra-)?index" + "-url [^-$]",
             "--find" + "-links [^-$]",
             r"file:" + "///(?:opt|root|home|work)",
-            r"(?<![\w.<-])/(?:work|root|opt/wheels|opt/pypi)" + "/",
+            r"(?<![\w.<}-])/(?:work|root|opt/wheels|opt/pypi)" + "/",
         ]
     )
 )
