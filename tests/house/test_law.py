@@ -40,6 +40,10 @@ def held_in(path: Path) -> dict[str, bool]:
     }
 
 
+def _test_files(root: Path) -> list[Path]:
+    return sorted((root / "tests").rglob("test_*.py"))
+
+
 def _names(node: ast.expr) -> set[str]:
     return {found.id for found in ast.walk(node) if isinstance(found, ast.Name)}
 
@@ -66,7 +70,8 @@ def _problems(rule: Entry, root: Path) -> Iterator[str]:
         path, _, name = node.partition("::")
         held = held_in(root / path)
         if name not in held:
-            yield f"there is no test {node}"
+            moved = [f"{found.relative_to(root)}::{name}" for found in _test_files(root) if name in held_in(found)]
+            yield f"there is no test {node}" + (f"; it stands at {moved[0]}" if moved else "")
         elif node in varied and not held[name]:
             yield f"hypothesis does not vary {node}"
 
@@ -83,7 +88,7 @@ WHOLE = {"id": "1", "rule": "r", "property": ["tests/test_a.py::test_p"], "count
     [
         ({}, None),
         ({"property": ["tests/test_a.py::test_gone"]}, "1: there is no test tests/test_a.py::test_gone"),
-        ({"counterexample": ["tests/test_b.py::test_c"]}, "1: there is no test tests/test_b.py::test_c"),
+        ({"counterexample": ["tests/test_b.py::test_c"]}, "1: there is no test tests/test_b.py::test_c; it stands at tests/test_a.py::test_c"),
         ({"property": ["tests/test_a.py::test_c"]}, "1: hypothesis does not vary tests/test_a.py::test_c"),
         ({"property": []}, "1: it needs a property test, or in its place the reason why there is nothing to vary"),
         ({"property": [], "no_property": "one value"}, None),
