@@ -65,5 +65,7 @@ def _request(place: Checkout, turn: Turn, trials: int, champion: Champion | None
         breaks=breaks,
         limits=Limits(wall_s=place.config.settings.gate.timeout_case),
         keys={key_id: place.keyring.key(key_id).hex() for key_id in sorted(stamps)},
-        champion=champion.versions if champion else None,
+        judge=place.config.settings.judge,
+        replies=str(place.config.path("replies")),
+        pinned=champion,
     )

@@ -160,7 +160,7 @@ def graders(
     """
     made = [
         case_grader(
-            loaded, rules.invariants, rules.policy, champion=champion.calls(loaded.case.digest, rules.harness) if champion else None
+            loaded, rules.invariants, rules.policy, champion=champion.calls(loaded.digest, rules.harness) if champion else None
         )
         for loaded in cases
     ]  # fmt: skip

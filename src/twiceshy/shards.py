@@ -7,6 +7,7 @@ The pipeline runs it with the engine's interpreter and can kill it; the candidat
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -40,7 +41,7 @@ from twiceshy.verdict import Result
 from twiceshy.writes import went_unanswered
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from twiceshy.grading import CaseGrader
     from twiceshy.judging import Judged
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
 
 
 class ShardRequest(Record, frozen=True, kw_only=True):
-    """What to replay. Paths are absolute. judges: none means each case's own. changed: the layers that differ from the champion's.
+    """What to replay. Paths are absolute. judges: none means each case's own.
 
     env is what the candidate's environment is made from, scrubbed once more; keys are redaction keys in hex by id.
     times: how often everything is replayed; breaks are tried the last time only.
@@ -71,12 +72,11 @@ class ShardRequest(Record, frozen=True, kw_only=True):
     workers: int = 1
     limits: Limits = Limits()
     keys: dict[str, str] = {}
-    champion: Versions | None = None
     judge: JudgeSettings = JudgeSettings()
     replies: str | None = None
-    """Where replies of the semantic judge are kept; without it none is asked."""
+    """Where replies of the semantic judge are kept; without it none is asked. Its key stands in the environment of this process."""
     pinned: Champion | None = None
-    """Whose calls those of the candidate are measured by."""
+    """Whose layers and calls those of the candidate are measured by."""
 
 
 class ReadyLine(Record, frozen=True, kw_only=True, tag="ready"):
@@ -143,22 +143,22 @@ def lines_of(content: bytes) -> Iterator[Line]:
         yield record_of(line, Line)
 
 
-def main(source: BinaryIO, to: BinaryIO) -> int:
-    """Serve one request. Ends with 0 when every case has its result, else with the exit code of the fault, which is the last line."""
+def main(source: BinaryIO, to: BinaryIO, env: Mapping[str, str]) -> int:
+    """Serve one request. env: of this process, which holds the judge's key. Ends with 0 when every case has its result, else with the exit code of the fault, which is the last line."""
 
     def write(line: Line) -> None:
         to.write(record_line(line) + b"\n")
         to.flush()
 
     try:
-        _run(msgspec.json.decode(source.read(), type=ShardRequest), write)
+        _run(msgspec.json.decode(source.read(), type=ShardRequest), write, env)
     except TwiceshyError as fault:
         write(FaultLine(message=str(fault), exit_code=fault.exit_code))
         return fault.exit_code
     return 0
 
 
-def _run(request: ShardRequest, write: Callable[[Line], None]) -> None:
+def _run(request: ShardRequest, write: Callable[[Line], None], env: Mapping[str, str]) -> None:
     cases = [load(Path(path)) for path in request.cases]
     spec = CandidateSpec(
         factory=request.factory,
@@ -167,7 +167,7 @@ def _run(request: ShardRequest, write: Callable[[Line], None]) -> None:
         allow_env=request.allow_env,
         command=request.command,
     )
-    terms = Terms(judges=request.judges, trials=request.trials, limits=request.limits, bench=_bench(request))
+    terms = Terms(judges=request.judges, trials=request.trials, limits=request.limits, bench=_bench(request, env))
     keyring = Keyring({key_id: bytes.fromhex(key) for key_id, key in request.keys.items()})
     visible = [loaded.path for loaded in cases]
     with SessionPool(
@@ -181,7 +181,7 @@ def _run(request: ShardRequest, write: Callable[[Line], None]) -> None:
             )
         )
         docket = judging.graders(cases, rules, terms, boundaries=ready.boundaries, champion=request.pinned)
-        against = judging.candidacy(ready.versions, request.champion)
+        against = judging.candidacy(ready.versions, request.pinned.versions if request.pinned else None)
         for last in [False] * (request.times - 1) + [True]:
             for grader, judged in zip(docket, judging.judge_cases(pool, docket, rules, terms, against), strict=True):
                 _write_case(grader, judged, write)
@@ -192,10 +192,10 @@ def _run(request: ShardRequest, write: Callable[[Line], None]) -> None:
                 write(AgainLine())
 
 
-def _bench(request: ShardRequest) -> Bench:
+def _bench(request: ShardRequest, env: Mapping[str, str]) -> Bench:
     if request.replies is None:
         return Unconfigured()
-    return bench_of(request.judge, replies=Path(request.replies), env=request.env)
+    return bench_of(request.judge, replies=Path(request.replies), env=env)
 
 
 def _write_case(grader: CaseGrader, judged: Judged, write: Callable[[Line], None]) -> None:
@@ -236,4 +236,4 @@ def _intents(grader: CaseGrader, transcript: Transcript) -> Iterator[IntentLine]
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.stdin.buffer, sys.stdout.buffer))
+    sys.exit(main(sys.stdin.buffer, sys.stdout.buffer, os.environ))  # noqa: TID251 - the edge of this process

@@ -1,6 +1,9 @@
 """Judging on a stand-in session: what is refused before the first trial, and how the trials of a case make its outcome."""
 
+import json
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,8 +19,11 @@ from builders import (
     an_envelope,
     some_invariants,
 )
+from small_worlds import POLICY as DIARY
+from small_worlds import WORLD
 from twiceshy.casefile import Judge
-from twiceshy.envelope import Versions
+from twiceshy.champion import Champion, Pin
+from twiceshy.envelope import Kind, Versions
 from twiceshy.errors import CaseError
 from twiceshy.exchange import Ready
 from twiceshy.judging import Rules, Terms, graders, judge_case
@@ -27,7 +33,8 @@ from twiceshy.running import Played, Task
 from twiceshy.sealing import Isolation
 from twiceshy.specs import Floor
 from twiceshy.transcript import Transcript
-from twiceshy.verdict import Result
+from twiceshy.verdict import CallRef, Result
+from twiceshy.worlds import loading
 
 RULES = Rules(policy=a_policy(get_order="read"), invariants=some_invariants(), harness="h1")
 LIVE = Judge(mode=Mode.CUT_POINT, live=["model:*"])
@@ -106,3 +113,16 @@ def test_recorded_boundary_may_be_named_live() -> None:
         an_envelope(a_crossing(2)), kind="positive", judge=[Judge(mode=Mode.CUT_POINT, live=["tool:get_order"])]
     )
     assert graders([loaded], RULES, Terms(), boundaries=["model:planner"])
+
+
+def test_calls_of_a_champion_are_found_for_a_case_with_a_world(tmp_path: Path) -> None:
+    (tmp_path / "world.yaml").write_text(json.dumps(WORLD), encoding="utf-8")
+    bare = a_case(
+        an_envelope(a_crossing(2, "planner", kind=Kind.MODEL)), kind="positive", world="world.yaml", judge=[Judge()]
+    )
+    loaded = replace(bare, world=loading.load(tmp_path / "world.yaml", code=False))
+    calls = [CallRef(tool="look")]
+    pin = Pin(case="c", case_digest=loaded.digest, harness="h1", mode="full", outcome=Outcome.PASSED, calls=calls)
+    rules = replace(RULES, policy=DIARY)
+    (grader,) = graders([loaded], rules, Terms(), champion=Champion(workflow="refund", ref="x", pins=[pin]))
+    assert grader.champion == {"full": calls}

@@ -21,6 +21,7 @@ from twiceshy.identity import digest
 from twiceshy.judgement import Judgement
 from twiceshy.outcome import Failure, Outcome, Truth
 from twiceshy.semantic import Bench, Unconfigured, reference, with_semantics
+from twiceshy.shards import ShardRequest, _bench
 
 POLICY = a_policy(get_order="read")
 POLITE = {"id": "polite", "tier": "semantic", "kind": "output", "rubric": "Is the reply polite?"}
@@ -189,6 +190,16 @@ def test_settings_make_the_bench(endpoint: Scripted, tmp_path: Path) -> None:
     assert endpoint.keys == ["Bearer k"]
     with pytest.raises(InfrastructureError, match="no judge is configured"):
         bench_of(JudgeSettings(), replies=tmp_path, env={}).reply({"model": "n"}, version="1", sample=0)
+
+
+def test_shard_asks_with_the_key_of_its_own_environment(endpoint: Scripted, tmp_path: Path) -> None:
+    endpoint.replies = say("pass")
+    request = ShardRequest(
+        factory="f:x", python="p", path=[], folder="/", policies="/", cases=[], replies=str(tmp_path),
+        judge=JudgeSettings(base_url=endpoint.url, key_env="JUDGE_KEY"),
+    )  # fmt: skip
+    _bench(request, {"JUDGE_KEY": "k"}).reply({"model": "m"}, version="1", sample=0)
+    assert endpoint.keys == ["Bearer k"]
 
 
 def test_unreachable_judge_is_infrastructure() -> None:

@@ -18,6 +18,7 @@ from tasks.contracts import Quarantine
 from tasks.detect.schema import Findings
 from tasks.normalize.schema import Traces
 from tasks.publish.judged import Judging
+from tasks.publish.proof import proof
 from tasks.publish.step import Corpus, Terms, measure
 from tasks.pull.schema import Pulls
 from tasks.replay.step import Occasion, Replayed, replay
@@ -61,10 +62,15 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
         name: pl.concat([getattr(shard, name) for shard in told.values()])
         for name in ("replays", "violations", "intents", "steps")
     }
+    catalog, current = [casefile.load(path) for path in sorted(cases.iterdir())], [told[max(told)].run_id]
+    proven = proof(
+        [loaded.case for loaded in catalog], NOTHING.strata, frames["replays"], runs=current,
+        digests={loaded.case.id: loaded.digest for loaded in catalog}, limits=Limits(spill=root),
+    )  # fmt: skip
+    assert proven["proven"].to_list() == [False, True]
     measured = measure(
         NOTHING, frames["replays"], [judging(night, NIGHTS[night], shard) for night, shard in told.items()],
-        catalog=[casefile.load(path).case for path in sorted(cases.iterdir())],
-        terms=Terms(workflows.load(ROOT / "data/policies"), 10**18, Limits(spill=root), "h"),
+        proven=proven, current=current, terms=Terms(workflows.load(ROOT / "data/policies"), 10**18, Limits(spill=root), "h"),
     )  # fmt: skip
     assert measured.set_aside == {}
     tables = {name: frame for name, frame in measured._asdict().items() if name != "set_aside"}

@@ -9,8 +9,9 @@ import pytest
 from sample_cases import ROOT, save_catalog
 from tasks.replay.running import ShardLost, _whole, run
 from tasks.replay.step import Occasion, Replayed, replay
+from twiceshy.champion import Champion, Pin
 from twiceshy.encoding import record_line
-from twiceshy.envelope import Versions
+from twiceshy.envelope import LayerVersion, Versions
 from twiceshy.errors import ConfigurationError
 from twiceshy.shards import ShardRequest
 
@@ -121,6 +122,18 @@ def test_dimensions_are_measured_each_trial(told: Replayed) -> None:
     assert told.dimensions.join(decided, on="replay_id", how="semi")["value"].is_null().all()
 
 
+def test_tools_are_measured_by_the_champions_calls(cases: Path, told: Replayed) -> None:
+    pins = [
+        Pin(case=result.case.id, case_digest=result.case.digest, harness=told.harness, mode=mode.mode, outcome=mode.outcome, calls=mode.calls)
+        for result in told.results
+        for mode in result.modes
+    ]  # fmt: skip
+    pinned = Champion(workflow="refund", ref="v1", versions=Versions(model=LayerVersion(version="1")), pins=pins)
+    again = replayed(a_request(cases, trials=1, pinned=pinned)).dimensions.filter(case_id="refund-below-limit")
+    for name in ("tool_selection", "argument_extraction"):
+        assert again.filter(dimension=name)["value"].to_list() == [1.0]
+
+
 def test_each_case_has_its_duration(told: Replayed) -> None:
     assert sorted(told.timings["row_key"]) == [
         f"{told.run_id}/refund-below-limit",
@@ -129,7 +142,7 @@ def test_each_case_has_its_duration(told: Replayed) -> None:
 
 
 def test_unexercised_layer_passes_nothing(cases: Path) -> None:
-    told = replayed(a_request(cases, trials=1, champion=Versions()))
+    told = replayed(a_request(cases, trials=1, pinned=Champion(workflow="refund", ref="v1")))
     assert set(told.replays["outcome"]) == {"diverged"}
     assert set(told.replays["divergence"]) == {"not_exercised"}
     assert not told.replays["decided"].any()
