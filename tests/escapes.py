@@ -138,7 +138,7 @@ ESCAPES: dict[str, Callable[[Targets], object]] = {
     "the parent's memory": lambda targets: call(310, targets.parent, 0, 0, 0, 0, 0),
     "the parent traced": lambda targets: call(101, 16, targets.parent, 0, 0),
     "the parent's memory by /proc": lambda targets: written(f"/proc/{targets.parent}/mem"),
-    "the parent's root": lambda targets: os.close(os.open(f"/proc/{targets.parent}/root/etc", os.O_RDONLY)),
+    "the parent's root": lambda targets: os.close(os.open(f"/proc/{targets.parent}/root", os.O_RDONLY)),
     "the kernel's switches": lambda targets: written("/proc/sys/kernel/core_pattern"),
     "the kernel's keyboard": lambda targets: written("/proc/sysrq-trigger"),
     "a file of the host": lambda targets: written(targets.outside_file),
