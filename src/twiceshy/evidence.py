@@ -13,11 +13,12 @@ from msgspec import UNSET, UnsetType
 
 from twiceshy import paths
 from twiceshy.conditions import Unanswered
-from twiceshy.envelope import Crossing, Effect, Kind
+from twiceshy.envelope import CODE_KINDS, Crossing, Effect, Kind
 from twiceshy.history import History
 from twiceshy.identity import digest
 from twiceshy.matching import BEGINNING, CALLS, recordings
 from twiceshy.ordering import Order, within
+from twiceshy.outcome import BoundaryState
 from twiceshy.worlds.viewing import known_rows
 from twiceshy.writes import went_unanswered
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from twiceshy.envelope import Envelope
-    from twiceshy.outcome import AnsweredBy, BoundaryState
+    from twiceshy.outcome import AnsweredBy
     from twiceshy.policy import ToolsPolicy
     from twiceshy.transcript import Played, RowChange, Transcript
     from twiceshy.worlds.tables import TableSeed
@@ -54,6 +55,7 @@ class Step:
     answered_by: AnsweredBy | None = None
     matched: str | None = None
     stale: bool = False
+    """A frozen model output after what was shown had changed, or what such an output asked for: another model output may well not ask for it."""
     idempotency_key: Any = None
     changes: Sequence[RowChange] = ()
     """The rows of a world that it changed."""
@@ -79,6 +81,11 @@ class Step:
     def improvised(self) -> bool:
         """Whether nobody recorded, declared or wrote the answer it got."""
         return self.answered_by is not None and self.answered_by.improvised
+
+    @property
+    def unexercised(self) -> bool:
+        """Whether this is candidate code of which a replay took the recorded answer: what it would say now nobody has seen."""
+        return self.crossing.kind in CODE_KINDS and self.boundary is BoundaryState.FROZEN
 
     def refused(self) -> bool:
         """Whether a guard stopped this call, or this guard stopped one."""
@@ -218,7 +225,7 @@ def replayed_run(
         transcript.divergence is None and transcript.crash is None and disposition is not None and disposition.ended
     )
     return Run(
-        workflow=workflow, steps=_ordered([_step(played, policy) for played in _meant(transcript)]), policy=policy,
+        workflow=workflow, steps=_ordered(list(_meant(transcript, policy))), policy=policy,
         output=disposition.output if returned and disposition is not None else UNSET, ended=returned, replayed=True, given=given,
         world=world,
     )  # fmt: skip
@@ -245,13 +252,15 @@ def marked(call: Step, state: str) -> str:
     return digest([call.crossing.name, call.key, state, returned, error, call.crossing.blocked_by])
 
 
-def _meant(transcript: Transcript) -> Iterator[Played]:
+def _meant(transcript: Transcript, policy: ToolsPolicy) -> Iterator[Step]:
     """All but a write at which the run diverged, where a stale output of a frozen model asked for it: what that text would do under other writes is no news."""
     stale = {(played.crossing.scope, played.crossing.seq) for played in transcript.played if played.stale}
     for played in transcript.played:
         crossing = played.crossing
-        if not (went_unanswered(crossing) and (crossing.scope, crossing.group) in stale):
-            yield played
+        asked = (crossing.scope, crossing.group) in stale
+        if not (asked and went_unanswered(crossing)):
+            step = _step(played, policy)
+            yield replace(step, stale=True) if asked and crossing.kind not in CODE_KINDS else step
 
 
 def _step(played: Played, policy: ToolsPolicy) -> Step:

@@ -267,12 +267,12 @@ def _at_the_end(
     transcript: Transcript, found: Sequence[Judgement], measured: Sequence[Score], names: Collection[str]
 ) -> _Verdict:
     """What an undiverged end comes to. Of stale outputs the contract stays open; one that the case stands for (names) is then not judged, and so the case is not."""
-    if any(lacking(judgement) and not judgement.stale and not judgement.unsettled for judgement in found):
+    if any(lacking(judgement) and not judgement.stale and judgement.unknown is None for judgement in found):
         return _Verdict(outcome=Outcome.FAILED, failure=Failure.OPEN_MUST_HAPPEN)
-    unknown = next((judgement for judgement in found if judgement.unsettled), None)
-    if unknown is not None:
-        place, boundary = unknown.place or "end", unknown.boundary or "run"
-        return _diverged(transcript, Divergence.WORLD_MISS, place, boundary, f"{unknown.id}: {unknown.detail}")
+    for judgement in found:
+        if judgement.unknown is not None:
+            place, boundary = judgement.place or "end", judgement.boundary or "run"
+            return _diverged(transcript, judgement.unknown, place, boundary, f"{judgement.id}: {judgement.detail}")
     if any(score.passed is False for score in measured):
         return _Verdict(outcome=Outcome.FAILED, failure=Failure.DIMENSION)
     stale = [judgement for judgement in found if judgement.stale]

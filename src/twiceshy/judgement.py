@@ -10,7 +10,7 @@ import msgspec
 
 from twiceshy.envelope import Record
 from twiceshy.invariants import Effect, Invariants, Severity, Tier
-from twiceshy.outcome import BoundaryState, Truth
+from twiceshy.outcome import BoundaryState, Divergence, Truth
 from twiceshy.schemas import SchemaBreak
 from twiceshy.worlds.goals import HowChanged, RowTerms
 
@@ -63,8 +63,8 @@ class Judgement(Record, frozen=True, kw_only=True):
     """What satisfies it are improvised answers alone (semantics.md §5.2)."""
     stale: bool = False
     """Left open because frozen model outputs, served after what was shown had changed, prove nothing."""
-    unsettled: bool = False
-    """Left open because a write changed rows of the world in a way that nobody knows; `place` is that write's."""
+    unknown: Divergence | None = None
+    """Left open because this run cannot show it, and what that is: rows that a write changed unseen, code that was answered from the record. `place` is theirs."""
     advisory: bool = False
     """Reported, never counted."""
     error: str | None = None

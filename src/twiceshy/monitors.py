@@ -16,7 +16,7 @@ from twiceshy.envelope import Kind
 from twiceshy.evidence import Fate, Run, Step, StepFacts
 from twiceshy.invariants import CODE_TARGETS, Invariant, Selector, Sort, Spec
 from twiceshy.judgement import Context, Judgement
-from twiceshy.outcome import Truth
+from twiceshy.outcome import Divergence, Truth
 from twiceshy.schemas import breaks
 
 if TYPE_CHECKING:
@@ -94,9 +94,13 @@ class _Monitor:
 
     def _must_happen(self) -> Judgement:
         found = list(self._meant(self.spec.at, sure=True))
-        firm = [step for step in found if not (step.stale and step.crossing.kind is Kind.MODEL)]
-        if not firm:
+        shown = [step for step in found if not step.stale]
+        if not shown:
             return self.blank.being(Truth.OPEN, stale=bool(found) or self._unproven())
+        firm = [step for step in shown if not step.unexercised]
+        if not firm:
+            detail = f"{shown[0].crossing.name} was answered from the record"
+            return self.blank.at(*shown, truth=Truth.OPEN, unknown=Divergence.NOT_EXERCISED, detail=detail)
         improvised = all(step.improvised for step in firm)
         return self.blank.at(*firm, truth=Truth.SATISFIED, improvised=improvised)
 
@@ -134,8 +138,9 @@ class _Monitor:
         most, least = self.spec.max, self.spec.min
         if most is not None and len(found) > most:
             return self.blank.at(found[most], *found[:most], detail=f"more than {most}")
-        if least is not None and len(found) < least:
-            return self._fewer(len(found), least)
+        shown = sum(not step.stale for step in found)
+        if least is not None and shown < least:
+            return self._fewer(shown, least)
         return self.blank.kept(self.run)
 
     def _fewer(self, found: int, least: int) -> Judgement:

@@ -60,7 +60,7 @@ def _pairs(case: CaseTerms) -> Iterator[tuple[DeclaredWrite, DeclaredWrite]]:
 
 
 def _at_the_end(blank: Judgement, run: Run, case: CaseTerms) -> Judgement:
-    lacking = [write for write in case.expected if write.times and len(_sure(run, write)) < write.times]
+    lacking = [write for write in case.expected if write.times and len(_shown(run, write)) < write.times]
     if not lacking:
         firm = all(_firm(run, write) >= (write.times or 0) for write in case.expected)
         firm = firm and all(_firm(run, first) for first, then in _pairs(case) if _made(run, then))
@@ -68,7 +68,7 @@ def _at_the_end(blank: Judgement, run: Run, case: CaseTerms) -> Judgement:
     if not run.ended or run.stale:
         return blank.being(Truth.OPEN, stale=run.stale)
     write = lacking[0]
-    detail = f"{write.tool} {len(_sure(run, write))} of {write.times} times"
+    detail = f"{write.tool} {len(_shown(run, write))} of {write.times} times"
     return blank.being(Truth.VIOLATED, effect="missing", boundary=f"tool:{write.tool}", detail=detail)
 
 
@@ -78,6 +78,11 @@ def _made(run: Run, write: DeclaredWrite) -> list[Step]:
 
 def _sure(run: Run, write: DeclaredWrite) -> list[Step]:
     return [step for step in _made(run, write) if step.fate is Fate.HAPPENED]
+
+
+def _shown(run: Run, write: DeclaredWrite) -> list[Step]:
+    """Those that no stale output of a frozen model asked for."""
+    return [step for step in _sure(run, write) if not step.stale]
 
 
 def _firm(run: Run, write: DeclaredWrite) -> int:

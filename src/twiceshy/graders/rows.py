@@ -10,7 +10,7 @@ from msgspec import UNSET
 from twiceshy.identity import canonical, equal
 from twiceshy.invariants import Sort
 from twiceshy.judgement import Judgement, RowDiff
-from twiceshy.outcome import Truth
+from twiceshy.outcome import Divergence, Truth
 from twiceshy.worlds.expecting import damage, since, unsettled
 from twiceshy.worlds.goals import how, touched
 
@@ -61,7 +61,9 @@ def goal(context: Context) -> Judgement:
             unmet.append((one, f"goal {number}, {found.change.row if found else one.table}: {problem}", found))
     unknown = _unknown_goal(context, {one.table for one, _, _ in unmet}, {row.change.table for row in reached})
     if unknown is not None:
-        return blank.at(unknown, truth=Truth.OPEN, unsettled=True, detail=_UNKNOWN)
+        return blank.at(unknown, truth=Truth.OPEN, unknown=Divergence.WORLD_MISS, detail=_UNKNOWN)
+    if not unmet and any(row.step.stale for row in reached):
+        return blank.being(Truth.OPEN, stale=True)
     if not unmet and reached:
         improvised = all(row.step.improvised for row in reached)
         return blank.at(*(row.step for row in reversed(reached)), truth=Truth.SATISFIED, improvised=improvised)
@@ -99,7 +101,9 @@ def nothing_else(context: Context) -> Judgement:
         return blank.at(*steps, detail="; ".join(map(str, rows)), rows=rows)
     unknown = unsettled(run, case.rows, case.expected)
     if unknown:
-        return blank.at(*(step for step, _ in unknown), truth=Truth.OPEN, unsettled=True, detail=_UNKNOWN)
+        return blank.at(
+            *(step for step, _ in unknown), truth=Truth.OPEN, unknown=Divergence.WORLD_MISS, detail=_UNKNOWN
+        )
     return blank.kept(run)
 
 

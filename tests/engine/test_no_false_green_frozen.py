@@ -1,0 +1,92 @@
+"""What the record did is not what the candidate did: frozen code and stale outputs satisfy nothing that must happen."""
+
+from typing import Any
+
+import pytest
+
+from builders import (
+    a_case,
+    a_crossing,
+    a_divergence,
+    a_guard,
+    a_model,
+    a_policy,
+    a_transcript,
+    a_write,
+    an_envelope,
+    some_invariants,
+)  # fmt: skip
+from twiceshy.casefile import Expect
+from twiceshy.cutpoint import CutPoint
+from twiceshy.envelope import Effect
+from twiceshy.grading import TrialVerdict, case_grader
+from twiceshy.outcome import BoundaryState, Divergence, Outcome
+from twiceshy.transcript import Played, RowChange
+from twiceshy.worlds.goals import Goal
+from twiceshy.writes import DeclaredWrite
+
+POLICY = a_policy(issue_refund="write", create_approval="write")
+REFUSED = {"id": "refused", "kind": "must_happen", "at": {"guard": "refund-approval", "blocked": True}}
+APPROVED = {"id": "approved", "kind": "must_happen", "at": {"tool": "create_approval"}}
+TWICE = {"id": "twice", "kind": "count", "at": {"tool": "create_approval"}, "min": 1}
+
+
+def graded(*played: Played, specs: Any = (), **given: Any) -> TrialVerdict:
+    ending = {name: given.pop(name) for name in list(given) if name == "divergence"}
+    record = a_crossing(1, "create_approval", effect=Effect.WRITE), a_crossing(2, "issue_refund", effect=Effect.WRITE)
+    case = a_case(an_envelope(*record), **{"kind": "positive", **given})
+    return case_grader(case, some_invariants(*specs), POLICY).trial(a_transcript(*played, **ending), CutPoint())
+
+
+def why(verdict: TrialVerdict) -> tuple[Outcome, Divergence | None]:
+    return verdict.outcome, verdict.divergence and verdict.divergence.kind
+
+
+def refusing(boundary: BoundaryState) -> tuple[Played, ...]:
+    return (
+        a_write(1, "create_approval"),
+        a_guard(2, "issue_refund", blocked=True, boundary=boundary),
+        a_write(2, "issue_refund", blocked_by="refund-approval"),
+    )
+
+
+def test_a_guard_that_was_answered_from_the_record_has_refused_nothing() -> None:
+    """In a frozen prefix, or named in --freeze: the candidate's guard did not run, and may be gone."""
+    assert why(graded(*refusing(BoundaryState.LIVE), specs=[REFUSED])) == (Outcome.PASSED, None)
+    verdict = graded(*refusing(BoundaryState.FROZEN), specs=[REFUSED])
+    assert why(verdict) == (Outcome.DIVERGED, Divergence.NOT_EXERCISED)
+    assert verdict.divergence is not None
+    assert (verdict.divergence.place, verdict.divergence.boundary) == ("#2.1", "guard:refund-approval")
+
+
+def test_a_frozen_guard_decides_nothing() -> None:
+    decided = {"decided_by": ["refused"], "divergence": a_divergence()}
+    assert graded(*refusing(BoundaryState.LIVE), specs=[REFUSED], **decided).decided
+    assert graded(*refusing(BoundaryState.FROZEN), specs=[REFUSED], **decided).outcome is Outcome.DIVERGED
+
+
+def approved(*, stale: bool, changes: Any = ()) -> tuple[Played, ...]:
+    return a_model(1, stale=stale), a_write(2, "create_approval", group=1, changes=list(changes))
+
+
+ROW = RowChange(table="approvals", row="approvals[new]", key={"#": "1"}, after={"amount": 5})
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"specs": [APPROVED]},
+        {"specs": [TWICE]},
+        {"expect": Expect(writes=[DeclaredWrite(tool="create_approval", times=1)])},
+        {
+            "expect": Expect(goal=[Goal(table="approvals", change="inserted", fields={"amount": 5})]),
+            "world": "world.yaml",
+        },
+    ],
+    ids=["must_happen", "count", "expected_writes", "goal"],
+)
+def test_what_a_stale_output_asks_for_shows_nothing(asked: Any) -> None:
+    """The output was recorded for what the agent was shown then. Shown something else, a model may not ask for it."""
+    fresh, stale = (graded(*approved(stale=stale, changes=[ROW]), **asked) for stale in (False, True))
+    assert why(fresh) == (Outcome.PASSED, None)
+    assert why(stale) == (Outcome.DIVERGED, Divergence.MODEL_EXHAUSTED)
