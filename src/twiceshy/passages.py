@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from msgspec import UNSET
 
@@ -14,6 +14,8 @@ from twiceshy.stepping import Numbering, drive, running, settled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
+
+    from twiceshy.errors import TwiceshyError
 
     Steps = Generator[Callable[[], Any], Any, Any]
     Agent = Callable[[Any], Any]
@@ -131,6 +133,11 @@ class Passages:
             declared, step, proposed=proposed, seen=proposed, blocked_by="middleware", reason=f"{ended} by the framework's middleware"
         )  # fmt: skip
         self._backend.cross(call).close(Closing(error=Blocked("middleware", f"{ended} there"), shown=shown))
+
+    def refuse(self, name: str, refused: TwiceshyError) -> NoReturn:
+        """For adapters: what the agent is about to do would lead past its boundary. Raises the error in the agent; a replay ends there, as ERROR."""
+        self._backend.cross(Call(kind=Kind.TOOL, name=name, seq=self._last, scope=self._scope, refused=refused))
+        raise refused
 
     def _at_once(self, declared: Declared, given: dict[str, Any]) -> Any:
         """A plain call of a tool. Where nothing stands around it and the record answers, that is all there is to it."""

@@ -48,7 +48,9 @@ class Sink(Protocol):
 
 
 class _Live:
-    def cross(self, call: Call) -> Answer:  # noqa: ARG002 - every call runs
+    def cross(self, call: Call) -> Answer:
+        if call.refused is not None:
+            raise call.refused
         return Answer(live=True)
 
 
@@ -77,6 +79,8 @@ class Recorder:
 
     def cross(self, call: Call) -> Answer:
         """Let the caller run it; what it came to is recorded when it closes."""
+        if call.refused is not None:
+            raise call.refused
         # A line is a snapshot: the agent may change its arguments after the call.
         opened = self._opened(call)
         line = crossing_line(opened)

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from twiceshy.envelope import Effect, Kind
+from twiceshy.errors import TwiceshyError
 
 
 class Blocked(Exception):
@@ -51,6 +52,8 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     """A model that is asked for its output in chunks."""
     step: Callable[[], int] | None = None
     """Takes the next step number of the run, for what happened inside a passage that is answered from the record."""
+    refused: TwiceshyError | None = None
+    """What an adapter found while the agent runs: this would have led past the boundary. No backend lets it run, and no replay goes on."""
 
     @property
     def place(self) -> str:

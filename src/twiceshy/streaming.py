@@ -2,35 +2,36 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any, Self
 
+from twiceshy.identity import equal
 from twiceshy.seam import Closing
 from twiceshy.stepping import within
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
     from types import TracebackType
 
     from twiceshy.seam import Answer, Call
 
-_TEXTS = ("text", "reasoning")
+_TEXTS = ("text", "content", "arguments")
+"""What grows piece by piece: a text by the name that its maker uses, and the arguments of a call as JSON text."""
+_GROWING = ("text", "reasoning")
+_PLACING = ("index", "anew")
+"""What a piece says of where it belongs."""
 
 
 def joined(chunks: Sequence[Any]) -> dict[str, Any]:
-    """The output that chunks make: texts of one type that follow each other are one part, anything else is a part of its own.
+    """The output that chunks make. A chunk is a part ({"type": "text", "text": ...}), a piece of one, or says how the output ended ({"finish_reason": ...}).
 
-    A chunk is a part ({"type": "text", "text": ...}) or says how the output ended ({"finish_reason": ...}).
+    Pieces carry the `index` of their part: those of one index make one, their texts joined, the last of everything else; one that says `anew` starts it over.
+    Texts without an index that follow each other are one part if they are of one type; anything else is a part of its own.
     """
-    parts: list[Any] = []
-    output: dict[str, Any] = {"parts": parts}
+    growing = Growing()
     for chunk in chunks:
-        if isinstance(chunk, dict) and "type" not in chunk and "finish_reason" in chunk:
-            output |= chunk
-        elif _goes_on(parts, chunk):
-            parts[-1] = {**parts[-1], "text": parts[-1]["text"] + chunk["text"]}
-        else:
-            parts.append(chunk)
-    return output
+        growing.add(chunk)
+    return growing.output()
 
 
 def split(output: Any) -> list[Any]:
@@ -38,7 +39,87 @@ def split(output: Any) -> list[Any]:
     if not isinstance(output, dict) or not isinstance(output.get("parts"), list):
         return [output]
     rest = {name: value for name, value in output.items() if name != "parts"}
-    return [*output["parts"], *([rest] if rest else [])]
+    parts = output["parts"]
+    apart = [  # two texts that follow each other stay two
+        {**part, "index": at} if at and _goes_on(parts[:at], part) else part for at, part in enumerate(parts)
+    ]
+    return [*apart, *([rest] if rest else [])]
+
+
+def ends(chunk: object) -> bool:
+    """Whether a chunk says how the output ended."""
+    return isinstance(chunk, dict) and "type" not in chunk and "finish_reason" in chunk
+
+
+class Growing:
+    """An output while its chunks come."""
+
+    def __init__(self) -> None:
+        self.parts: list[Any] = []
+        """As far as they have come: the arguments of a call are still text where they came in pieces."""
+        self._places: dict[Any, int] = {}
+        self._end: dict[str, Any] = {}
+
+    def add(self, chunk: Any) -> int | None:
+        """Take one more chunk. The number of the part that it is of, from 0; None for how the output ended."""
+        if ends(chunk):
+            self._end |= chunk
+            return None
+        if isinstance(chunk, dict) and isinstance(chunk.get("index"), int | str):
+            at = self._places.setdefault(chunk["index"], len(self.parts))
+        else:
+            last = len(self.parts) - 1
+            goes_on = last not in self._places.values() and _goes_on(self.parts, chunk)
+            at = last if goes_on else last + 1
+        if at < len(self.parts):
+            self.parts[at] = _grown(self.parts[at], chunk)
+        else:
+            self.parts.append(_grown({}, chunk) if at in self._places.values() else chunk)
+        return at
+
+    def output(self) -> dict[str, Any]:
+        """All that has come, as an output."""
+        pieced = set(self._places.values())
+        parts = [_spelt(part) if at in pieced else part for at, part in enumerate(self.parts)]
+        return {"parts": parts, **self._end}
+
+
+def piece(before: Mapping[str, Any], after: Mapping[str, Any], index: int) -> dict[str, Any] | None:
+    """The chunk that makes `after` of a part that has come as far as `before` ({} for a new one); None where nothing came."""
+    came: dict[str, Any] = {}
+    for name, value in after.items():
+        had = before.get(name)
+        if name in _TEXTS and isinstance(value, str) and isinstance(had, str):
+            if not value.startswith(had):
+                return {"index": index, "anew": True, **after}
+            value = value.removeprefix(had)  # noqa: PLW2901 - what of it is new
+            came |= {name: value} if value else {}
+        elif name not in before or not equal(had, value):
+            came[name] = value
+    if before.keys() - after.keys():
+        return {"index": index, "anew": True, **after}
+    return {"index": index, "type": after["type"], **came} if came or not before else None
+
+
+def _grown(part: dict[str, Any], piece: dict[str, Any]) -> dict[str, Any]:
+    """A part with one more piece of it."""
+    grown = {} if piece.get("anew") else dict(part)
+    for name, value in piece.items():
+        had = grown.get(name)
+        longer = name in _TEXTS and isinstance(value, str) and isinstance(had, str)
+        if name not in _PLACING:
+            grown[name] = f"{had}{value}" if longer else value
+    return grown
+
+
+def _spelt(part: dict[str, Any]) -> dict[str, Any]:
+    """A part whose pieces are all there: the arguments of a call are the value that their text spells. Text that is no JSON, as of a call left half way, stays text."""
+    if part.get("type") != "tool_call" or not isinstance(part.get("arguments"), str):
+        return part
+    try:
+        return {**part, "arguments": json.loads(part["arguments"])}
+    except ValueError:
+        return part
 
 
 def _goes_on(parts: Sequence[Any], chunk: Any) -> bool:
@@ -46,10 +127,9 @@ def _goes_on(parts: Sequence[Any], chunk: Any) -> bool:
     return (
         isinstance(chunk, dict)
         and isinstance(last, dict)
-        and chunk.get("type") in _TEXTS
+        and chunk.get("type") in _GROWING
         and chunk.get("type") == last.get("type")
-        and isinstance(chunk.get("text"), str)
-        and isinstance(last.get("text"), str)
+        and any(isinstance(chunk.get(name), str) and isinstance(last.get(name), str) for name in _TEXTS)
     )
 
 

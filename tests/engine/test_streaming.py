@@ -1,17 +1,20 @@
 """Streamed model outputs: served whole or in chunks, closed early, and what of them is evidence."""
 
 import asyncio
+import itertools
+import json
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
-import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from builders import recorded, replayed
 from shop import Agent, diverged
 from twiceshy.boundary import Boundary
 from twiceshy.cutpoint import CutPoint
 from twiceshy.outcome import BoundaryState, Divergence, Mode
-from twiceshy.streaming import joined, split
+from twiceshy.streaming import Growing, joined, piece, split
 
 CHUNKS: list[Any] = [
     {"type": "text", "text": "I will "}, {"type": "text", "text": "pay"},
@@ -199,6 +202,60 @@ def test_async_streams_replay_alike() -> None:
     assert (output(cut_short), cut_short.played[0].crossing.chunks) == (CHUNKS[:1], CHUNKS[:1])
 
 
-@pytest.mark.parametrize("output", [WHOLE, {"parts": []}, {"parts": [1, "x"], "finish_reason": "stop"}])
+TEXT = st.text(max_size=6)
+PART = st.one_of(
+    st.builds(lambda kind, key, text: {"type": kind, key: text}, st.sampled_from(["text", "reasoning"]), st.sampled_from(["text", "content"]), TEXT),
+    st.builds(lambda name, given: {"type": "tool_call", "id": name, "name": name, "arguments": given}, TEXT, st.dictionaries(TEXT, st.integers() | TEXT, max_size=2) | TEXT),
+    st.builds(lambda text: {"type": "file", "native": {"uri": text}}, TEXT), st.integers(),
+)  # fmt: skip
+
+
+@example({"parts": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}], "finish_reason": "stop"})
+@given(st.fixed_dictionaries({"parts": st.lists(PART, max_size=4)}, optional={"finish_reason": st.just("stop")}))
 def test_an_output_in_chunks_is_the_output(output: Any) -> None:
     assert joined(split(output)) == output
+
+
+@given(st.data(), st.lists(st.tuples(TEXT, st.dictionaries(TEXT, st.integers(), max_size=3)), min_size=1, max_size=3))
+def test_pieces_of_calls_make_calls(data: st.DataObject, calls: list[tuple[str, Any]]) -> None:
+    """However the arguments of parallel calls are cut and mixed, each call gets its own."""
+    left = [[{"index": at, "type": "tool_call", "id": f"c{at}", "name": name, "arguments": ""}] for at, (name, _) in enumerate(calls)]  # fmt: skip
+    for at, (_, given_) in enumerate(calls):
+        spelt = json.dumps(given_)
+        cuts = sorted(data.draw(st.sets(st.integers(0, len(spelt)), max_size=4)) | {0, len(spelt)})
+        left[at] += [{"index": at, "type": "tool_call", "arguments": spelt[a:b]} for a, b in itertools.pairwise(cuts)]
+    chunks = [pieces[0] for pieces in left]
+    rest = [pieces[1:] for pieces in left]
+    while any(rest):
+        at = data.draw(st.sampled_from([at for at, pieces in enumerate(rest) if pieces]))
+        chunks.append(rest[at].pop(0))
+    assert joined(chunks)["parts"] == [
+        {"type": "tool_call", "id": f"c{at}", "name": name, "arguments": given_}
+        for at, (name, given_) in enumerate(calls)
+    ]
+
+
+GROWN = st.fixed_dictionaries(
+    {"type": st.just("text"), "content": TEXT}, optional={"native": st.dictionaries(TEXT, TEXT, max_size=1), "id": TEXT}
+)
+
+
+@given(st.lists(GROWN, min_size=1, max_size=4), GROWN)
+def test_pieces_tell_how_a_part_grew(states: list[dict[str, Any]], other: dict[str, Any]) -> None:
+    growing = Growing()
+    growing.add(piece({}, other, 0))
+    for before, after in itertools.pairwise([{}, *states]):
+        told = piece(before, after, 1)
+        assert (told is None) == (before == after)
+        if told is not None:
+            assert growing.add(told) == 1
+        assert growing.output()["parts"] == [other, after]
+
+
+def test_a_call_left_half_way_stays_text() -> None:
+    half = {"index": 1, "type": "tool_call", "id": "c", "name": "pay", "arguments": '{"amount": '}
+    told = [{"index": 0, "type": "text", "content": "I "}, half, {"index": 0, "type": "text", "content": "pay"}]
+    assert joined(told)["parts"] == [
+        {"type": "text", "content": "I pay"},
+        {"type": "tool_call", "id": "c", "name": "pay", "arguments": '{"amount": '},
+    ]

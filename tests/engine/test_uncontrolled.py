@@ -3,14 +3,21 @@
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import pytest
 
-from twiceshy.adapters.controlling import UncontrolledTool, require
+from builders import a_policy, recorded
+from twiceshy.adapters.controlling import UncontrolledTool, require, require_hooks
 from twiceshy.boundary import Boundary
 from twiceshy.candidates import Candidate, described
+from twiceshy.envelope import Envelope
 from twiceshy.errors import PackageMissing
+from twiceshy.journal import Journal, transcript_of
+from twiceshy.recording import run
+from twiceshy.replaying import Replay, RunFaulted, Terms
 
 # The frameworks take seconds to import.
 pytestmark = pytest.mark.slow
@@ -42,7 +49,7 @@ def test_native_tools_of_a_provider() -> None:
 
 
 def test_output_function_of_pydantic_ai() -> None:
-    from pydantic_ai import Agent, ToolOutput
+    from pydantic_ai import Agent, Choice, Choices, TextOutput, ToolOutput
     from pydantic_ai.models.test import TestModel
 
     from twiceshy.adapters.pydantic_ai import bound
@@ -50,7 +57,12 @@ def test_output_function_of_pydantic_ai() -> None:
     def pay_out(amount: int) -> int:
         return amount
 
-    for spec in (pay_out, [pay_out, str], ToolOutput(pay_out)):
+    def say_pay_out(text: str) -> int:
+        return pay_out(int(text))
+
+    choices = Choices({"pay": Choice("at once", value=partial(pay_out, 5))})
+    refuses(lambda boundary: bound(Agent(TestModel(), output_type=choices), boundary).run_sync, ".*pay_out.*")
+    for spec in (pay_out, [pay_out, str], ToolOutput(pay_out), [str, ToolOutput(pay_out)], TextOutput(say_pay_out)):
         refuses(lambda boundary, spec=spec: bound(Agent(TestModel(), output_type=spec), boundary).run_sync, ".*pay_out")
 
 
@@ -73,16 +85,121 @@ def test_served_toolset_of_pydantic_ai() -> None:
     refuses(lambda boundary: bound(Agent(TestModel(), toolsets=[Served()]), boundary).run_sync, "shop-server")
 
 
-def test_run_brings_nothing_past_the_boundary() -> None:
+def test_external_tool_of_pydantic_ai() -> None:
+    from pydantic_ai import Agent, DeferredToolRequests
+    from pydantic_ai.models.test import TestModel
+    from pydantic_ai.tools import ToolDefinition
+    from pydantic_ai.toolsets import ExternalToolset
+
+    from twiceshy.adapters.pydantic_ai import bound
+
+    def build(boundary: Boundary) -> Any:
+        outside = ExternalToolset([ToolDefinition(name="pay")])
+        return bound(Agent(TestModel(), toolsets=[outside], output_type=[str, DeferredToolRequests]), boundary).run_sync
+
+    def declaring(boundary: Boundary) -> Any:
+        boundary.tool("pay", lambda **_: {})
+        return build(boundary)
+
+    refuses(build, "pay")
+    look(declaring)
+
+
+class _Desk:
+    """Holds another agent, as tools do."""
+
+    def __init__(self, agent: Any) -> None:
+        self.agents = {"helper": agent}
+
+    async def ask(self, question: str) -> str:
+        return str((await self.agents["helper"].run(question)).output)
+
+
+def test_agent_in_a_tool_that_is_not_bound() -> None:
     from pydantic_ai import Agent
     from pydantic_ai.models.test import TestModel
 
     from twiceshy.adapters.pydantic_ai import bound
-    from twiceshy.recording import live
 
-    agent = bound(Agent(TestModel()), Boundary(live()))
-    with pytest.raises(TypeError, match="toolsets"):
-        agent.run_sync("hello", toolsets=[])
+    def pay(amount: int) -> int:
+        return amount
+
+    helper, talker = Agent(TestModel(), name="helper", tools=[pay]), Agent(TestModel())
+
+    async def forward(question: str) -> str:
+        return str((await helper.run(question)).output)
+
+    async def ask(question: str) -> str:
+        return await forward(question)
+
+    for tool in (forward, ask, _Desk(helper).ask):
+        refuses(lambda boundary, tool=tool: bound(Agent(TestModel(), tools=[tool]), boundary).run_sync, "pay")
+    look(lambda boundary: bound(Agent(TestModel(), tools=[_Desk(talker).ask]), boundary).run_sync)
+    look(lambda boundary: bound(Agent(TestModel(), tools=[_Desk(bound(helper, boundary, model="h")).ask]), boundary).run_sync)  # fmt: skip
+
+
+def test_what_comes_with_a_run_ends_it_as_an_error() -> None:
+    """A tool that a function brings while the agent runs: an agent that swallows the error is no better off."""
+    from pydantic_ai import Agent
+    from pydantic_ai.capabilities import NativeTool
+    from pydantic_ai.messages import ModelResponse, TextPart
+    from pydantic_ai.models.function import FunctionModel
+    from pydantic_ai.native_tools import CodeExecutionTool
+    from pydantic_ai.profiles import ModelProfile
+
+    from twiceshy.adapters.pydantic_ai import bound
+
+    profile = ModelProfile(supported_native_tools=frozenset({CodeExecutionTool}))
+    model = FunctionModel(lambda *_: ModelResponse(parts=[TextPart("42")]), profile=profile)
+
+    def late(_: Any) -> NativeTool[Any]:
+        return NativeTool(CodeExecutionTool())
+
+    def build(*capabilities: Any) -> Callable[[Boundary], Any]:
+        def candidate(boundary: Boundary) -> Any:
+            agent = bound(Agent(model, capabilities=capabilities), boundary)
+
+            async def run(user: Any) -> Any:
+                try:
+                    return (await agent.run(user)).output
+                except Exception as found:  # noqa: BLE001 - as agents do
+                    return str(found)
+
+            return run
+
+        return candidate
+
+    assert "'code_execution' of agent 'agent' can write" in recorded(build(late)).disposition.output
+    faults(build(late), recorded(build()), "code_execution")
+
+
+def faults(build: Callable[[Boundary], Any], envelope: Envelope, name: str) -> None:
+    """The agent's replay ends as an error of ours that names the tool."""
+    lines: list[bytes] = []
+    replay = Replay(envelope, Terms(policy=a_policy()), Journal(lines.append))
+    with pytest.raises(RunFaulted):
+        run(build(Boundary(replay)), "hello")
+    fault = transcript_of(lines).fault
+    assert fault is not None
+    assert f"tool {name!r}" in fault
+
+
+def test_refused_run_is_an_error_of_ours() -> None:
+    refused = UncontrolledTool.named("pay", "agent", why="it is far away")
+    ran: list[str] = []
+
+    def build(boundary: Boundary) -> Callable[[Any], Any]:
+        def agent(_: Any) -> str:
+            with suppress(Exception):
+                boundary.refuse("pay", refused)
+            ran.append("on")
+            return "swallowed"
+
+        return agent
+
+    assert recorded(build).disposition.output == "swallowed"
+    faults(build, recorded(build), "pay")
+    assert ran == ["on", "on"]
 
 
 def test_hosted_tools_of_the_agents_sdk() -> None:
@@ -113,6 +230,11 @@ def test_provider_tools_of_langchain() -> None:
 def test_missing_framework_is_one_line() -> None:
     with pytest.raises(PackageMissing, match=r'pip install "twiceshy\[adapters-nothing\]"'):
         require("no_such_framework", extra="adapters-nothing")
+
+
+def test_framework_that_is_too_old_is_one_line() -> None:
+    with pytest.raises(PackageMissing, match=r"Boundary has no wrap_all here.*--upgrade .twiceshy\[adapters-old\]"):
+        require_hooks(Boundary, "tool", "wrap_all", extra="adapters-old")
 
 
 def test_frameworks_are_imported_late() -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from importlib import import_module
+from inspect import getclosurevars
+from types import FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, Self
 
 from twiceshy.errors import CandidateError, InfrastructureError, PackageMissing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from twiceshy.boundary import Boundary
 
@@ -21,7 +24,7 @@ class UncontrolledTool(InfrastructureError):
         """The tool, whose it is, why it is out of reach, and the ways out."""
         return cls(
             f"tool {name!r} of agent {agent!r} can write and does not go through the boundary: {why}. "
-            "Nothing was run. Give the agent a function tool that does the same, or take the tool out."
+            "It was not run. Give the agent a function tool that does the same, or take the tool out."
         )
 
 
@@ -48,6 +51,16 @@ def require(package: str, *, extra: str) -> None:
         ) from None
 
 
+def require_hooks(owner: type, *hooks: str, extra: str) -> None:
+    """Raise PackageMissing where a framework is too old to call these methods: an end that it never calls would see nothing, and say nothing of it."""
+    missing = [hook for hook in hooks if not hasattr(owner, hook)]
+    if missing:
+        package = owner.__module__.partition(".")[0]
+        raise PackageMissing(
+            f'The adapter for {package} needs a newer one: {owner.__name__} has no {missing[0]} here. Install it: pip install --upgrade "twiceshy[{extra}]"'
+        )
+
+
 def declare(boundary: Boundary, name: str, schema: Mapping[str, Any] | None, effects: Mapping[str, Any]) -> None:
     """Declare a tool whose function the framework holds. A tool without an effect is a write."""
     boundary.tool(name, effect=effects.get(name), schema=schema)
@@ -60,6 +73,49 @@ def refuse_unknown_effects(effects: Iterable[str], known: Iterable[str], agent: 
         raise CandidateError(
             f"effects names {', '.join(stray)}, which agent {agent!r} does not have. It has {', '.join(sorted(known)) or 'none'}."
         )
+
+
+def held_by(function: Any, depth: int = 3) -> list[Any]:
+    """What a tool's function can run by name: what it closes over, the globals it names, its defaults, the object it is a method of, and so on for functions of the candidate's own among these."""
+    found = [*_named_in(function)]
+    if depth:
+        for inner in [held for held in found if isinstance(held, FunctionType | MethodType | partial) and _own(held)]:
+            found += [held for held in held_by(inner, depth - 1) if all(held is not known for known in found)]
+    return found
+
+
+def _named_in(function: Any) -> Iterator[Any]:
+    if isinstance(function, partial):
+        yield from (function.func, *function.args, *function.keywords.values())
+    elif isinstance(function, MethodType):
+        yield function.__func__
+        yield from _attributes(function.__self__)
+    elif isinstance(function, FunctionType):
+        named = getclosurevars(function)
+        modules = [value for value in named.globals.values() if isinstance(value, ModuleType)]
+        within = [getattr(module, name, None) for module in modules for name in named.unbound]
+        defaults = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
+        for value in (*named.nonlocals.values(), *named.globals.values(), *within, *defaults):
+            yield value
+            yield from _items(value)
+    else:
+        yield from _attributes(function)
+
+
+def _attributes(held: Any) -> Iterator[Any]:
+    for value in list(vars(held).values()) if hasattr(held, "__dict__") else ():
+        yield value
+        yield from _items(value)
+
+
+def _items(value: Any) -> Iterator[Any]:
+    yield from value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple | set) else ()
+
+
+def _own(function: Any) -> bool:
+    """Whether a function is the candidate's own, and not a package's."""
+    code = getattr(getattr(function, "__func__", function), "__code__", None)
+    return code is None or "site-packages" not in code.co_filename
 
 
 def refusal(reason: str) -> dict[str, str]:

@@ -62,6 +62,8 @@ class Replay:
         An exception of ours in the candidate's hands is one that it may swallow, and the passage would never have been seen.
         """
         with self._course.turn:
+            if call.refused is not None:
+                self._course.give_up(call, call.refused)
             try:
                 return self._answering[call.kind](call)
             except (RunDiverged, RunFaulted):
