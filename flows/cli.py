@@ -81,7 +81,7 @@ def nightly(
             show_default=False,
         ),
     ] = None,
-    trials: Annotated[int | None, typer.Option(min=1, help="Trials a case and judging mode.", show_default="2")] = None,
+    trials: Annotated[int | None, typer.Option(min=2, help="Trials a case and judging mode.", show_default="2")] = None,
 ) -> None:
     """Replay the whole catalog, sealed: every case, judging mode and trial; compare with the champion, publish, and build the site.
 

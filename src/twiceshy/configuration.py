@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import tomllib
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 
@@ -59,9 +59,9 @@ class CandidateSettings(Record, frozen=True, kw_only=True):
 
 
 class GateSettings(Record, frozen=True, kw_only=True):
-    """Defaults of `twiceshy gate`. max_diverged: a count, or a percentage as "5%"."""
+    """Defaults of `twiceshy gate`. trials: of one, no gate knows whether the next comes to the same. max_diverged: a count, or a percentage as "5%"."""
 
-    trials: int = 2
+    trials: Annotated[int, msgspec.Meta(ge=2)] = 2
     max_diverged: str = "0"
     min_cases: int = 1
     workers: int = 1

@@ -158,8 +158,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="what becomes of a test whose case cannot judge this version (fail)",
     )
     group.addoption(
-        "--twiceshy-trials", type=int, metavar="K", help="trials a case and judging mode (from twiceshy.toml)"
+        "--twiceshy-trials",
+        type=_trials,
+        metavar="K",
+        help="trials a case and judging mode, at least 2 (from twiceshy.toml)",
     )
+
+
+def _trials(text: str) -> int:
+    """As in the gate: of one trial nobody knows whether the next comes to the same."""
+    if not text.isdigit() or int(text) < 2:  # noqa: PLR2004 - the least there is to compare
+        raise pytest.UsageError(f"--twiceshy-trials {text!r}: write 2 or more.")
+    return int(text)
 
 
 def pytest_configure(config: pytest.Config) -> None:

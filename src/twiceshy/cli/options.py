@@ -50,7 +50,9 @@ FreezeOption = Annotated[
 CasesOption = Annotated[
     Path | None, typer.Option("--cases", help="The folder of cases.", show_default="from twiceshy.toml")
 ]
-TrialsOption = Annotated[int | None, typer.Option("--trials", min=1, help="Trials a case and mode.", show_default="2")]
+TrialsOption = Annotated[
+    int | None, typer.Option("--trials", min=2, help="Trials a case and mode; a gate needs two.", show_default="2")
+]
 WorkersOption = Annotated[
     int | None, typer.Option("--workers", "-j", min=1, help="Candidate processes at a time.", show_default="1")
 ]
@@ -102,7 +104,9 @@ def candidate_spec(text: str, config: Configuration) -> CandidateSpec:
     if held.command:
         return CandidateSpec(factory=text, path=path, allow_env=held.allow_env, command=_command(text, held, config))
     python = sys.executable if held.python is None else str(config.root / held.python)
-    return CandidateSpec(factory=str(held.factory), path=path, python=python, allow_env=held.allow_env)
+    return CandidateSpec(
+        factory=str(held.factory), path=path, python=python, allow_env=held.allow_env, versions=held.versions
+    )
 
 
 def _command(name: str, held: CandidateSettings, config: Configuration) -> Command:
