@@ -10,6 +10,7 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import chdir
+from dataclasses import replace
 from itertools import cycle, islice
 from pathlib import Path
 from typing import NamedTuple
@@ -68,8 +69,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as elsewhere:
         for around in islice(surroundings([root, Path(elsewhere), Path("/")]), rounds):
             for workflow in sorted({loaded.case.workflow for loaded in cases}):
-                spec = candidate_spec(workflow, config)
-                spec = CandidateSpec(factory=spec.factory, path=spec.path, python=spec.python, allow_env=VARIED)
+                spec = replace(candidate_spec(workflow, config), allow_env=VARIED)
                 rules = judging.rules_of(config.path("policies"), workflow, Keyring.of(os.environ))
                 of_workflow = [loaded for loaded in cases if loaded.case.workflow == workflow]
                 for name, digest in played(spec, of_workflow, rules, root, around):

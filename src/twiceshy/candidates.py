@@ -36,7 +36,7 @@ def candidate(
 ) -> Callable[[Factory], Factory]:
     """Mark a factory `build(boundary) -> agent` as a candidate of a workflow.
 
-    versions: layer name (model, prompt, harness, ...) -> version. `warm=False` asks for a fresh process a trial: for code that reads clock or chance at import.
+    versions: layer name (model, prompt, harness, tool:NAME, ...) -> version. `warm=False` asks for a fresh process a trial: for code that reads clock or chance at import.
     """
 
     def mark(factory: Factory) -> Factory:
@@ -132,7 +132,8 @@ def _versions(boundary: Boundary, agent: Agent, said: Candidate) -> Versions:
         model=named.get("model") or _layer("model", models),
         prompt=named.get("prompt") or _layer("prompt", prompts),
         tools={
-            tool.name: _layer(tool.name, {"schema": tool.schema} if tool.schema else {})
+            tool.name: named.get(f"tool:{tool.name}")
+            or _layer(tool.name, {"schema": tool.schema} if tool.schema else {})
             for tool in boundary.tools.values()
         },
         routing=named.get("routing") or _layer("routing", routing),

@@ -24,9 +24,10 @@ START, READY, REFUSED, TRIAL, LINE, APPLIED, SAID, OVER = b"S", b"R", b"X", b"T"
 
 
 class Start(Record, frozen=True, kw_only=True):
-    """Parent: who the candidate is, a factory or a command. Without targets the session is weak, and says so. clock, seed: what its import sees, for one trial's own process."""
+    """Parent: who the candidate is, a factory or a command. Without targets the session is weak, and says so. versions: of its layers, before those its factory states. clock, seed: what its import sees, for one trial's own process."""
 
     candidate: str
+    versions: dict[str, str] = {}
     command: Command | None = None
     path: list[str]
     readable: list[str] = []

@@ -46,12 +46,16 @@ _GRACE_S = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CandidateSpec:
-    """How a candidate is started: `module:factory` or a command, what it may read (and has on its sys.path), its interpreter, and names of variables it may see."""
+    """How a candidate is started: `module:factory` or a command, what it may read (and has on its sys.path), its interpreter, and names of variables it may see.
+
+    versions: of its layers, before those that its factory states.
+    """
 
     factory: str
     path: Sequence[Path] = (Path(),)
     python: str = sys.executable
     allow_env: Sequence[str] = ()
+    versions: Mapping[str, str] = field(default_factory=dict)
     command: Command | None = None
     """In place of the factory, which then is only its name."""
 
@@ -224,6 +228,7 @@ class Session:
     def _hello(self, targets: Targets | None, task: Task | None) -> Start:
         return Start(
             candidate=self._spec.factory,
+            versions=dict(self._spec.versions),
             command=self._spec.command,
             path=[str(Path(part).resolve()) for part in self._spec.path],
             readable=[str(Path(case).resolve()) for case in self._cases],

@@ -57,6 +57,7 @@ class ShardRequest(Record, frozen=True, kw_only=True):
     """
 
     factory: str
+    versions: dict[str, str] = {}
     command: Command | None = None
     python: str
     path: list[str]
@@ -162,6 +163,7 @@ def _run(request: ShardRequest, write: Callable[[Line], None], env: Mapping[str,
     cases = [load(Path(path)) for path in request.cases]
     spec = CandidateSpec(
         factory=request.factory,
+        versions=request.versions,
         python=request.python,
         path=[Path(part) for part in request.path],
         allow_env=request.allow_env,

@@ -115,6 +115,7 @@ def _imported(start: Start) -> _Prepared:
     frozen.install(_clock(start.clock), frozen.Draws(start.seed.encode(), "import"))
     sys.path[:0] = start.path
     factory, said = candidates.load(start.candidate)
+    said = msgspec.structs.replace(said, versions={**said.versions, **start.versions})
     described = candidates.described(factory, said)
     play = partial(_play, factory, described.boundaries)
     return _Prepared(said.workflow, described.versions, play, said.warm, described.boundaries)

@@ -67,6 +67,8 @@ def test_a_stated_version_outweighs_the_source() -> None:
     ours, theirs = layers(a_factory(prompt="x", model=strip_more, hook=strip_more), said), layers(a_factory(), said)
     assert changed_layers(ours, theirs) == {"skills"}
     assert (ours.prompt.version, ours.memory.version) == ("7", "3")
+    of_tool = Candidate(workflow="refund", versions={"tool:find": "2"})
+    assert layers(a_factory(schema={"type": "array"}), of_tool).tools == layers(a_factory(), of_tool).tools
 
 
 def test_what_is_not_known_says_so() -> None:

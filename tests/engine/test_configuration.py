@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 
 from twiceshy import configuration
+from twiceshy.cli.options import candidate_spec
 from twiceshy.errors import ConfigurationError
 
 
@@ -53,6 +54,7 @@ def test_the_project_table_counts_too(tmp_path: Path) -> None:
         ("[candidate.refund]\nfactry = 'x'\n", "unknown setting 'candidate.refund.factry'"),
         ("[candidate.refund]\n", "missing required field `factory`"),
         ("[gate]\ntrials = 'many'\n", "gate.trials"),
+        ("[gate]\ntrials = 1\n", "Expected `int` >= 2 - at `$.gate.trials`"),
         ("[gate\n", "not TOML"),
     ],
 )
@@ -66,3 +68,11 @@ def test_a_wrong_setting_is_refused(tmp_path: Path, text: str, phrase: str) -> N
 def test_a_wrong_variable_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"gate\.trails"):
         configuration.load(tmp_path, {"TWICESHY_GATE__TRAILS": "3"})
+
+
+def test_a_candidate_brings_its_settings(tmp_path: Path) -> None:
+    text = '[candidate.refund]\nfactory = "shop:build"\nallow_env = ["LANG"]\nversions = {prompt = "7", "tool:find" = "2"}\n'
+    toml(tmp_path, text)
+    spec = candidate_spec("refund", configuration.load(tmp_path, {}))
+    assert (spec.factory, spec.path, spec.allow_env) == ("shop:build", [tmp_path.resolve() / "."], ["LANG"])
+    assert spec.versions == {"prompt": "7", "tool:find": "2"}

@@ -25,8 +25,8 @@ import twiceshy
 
 IMPORTED = time.time()
 
-def candidate(body):
-    @twiceshy.candidate(workflow="clinic")
+def candidate(body, **versions):
+    @twiceshy.candidate(workflow="clinic", versions=versions)
     def build(boundary):
         find = boundary.tool("find", lambda day: ["9:00"], effect="read")
         book = boundary.tool("book", lambda day: "booked")
@@ -37,6 +37,7 @@ def candidate(body):
 def usual(boundary, find, book):
     return [find(day="thu"), book(day="thu")]
 
+versioned = candidate(usual, harness="1", model="1")
 usual = candidate(usual)
 crashes = candidate(lambda boundary, find, book: [find(day="thu"), 1 / 0])
 vanishes = candidate(lambda boundary, find, book: [find(day="thu"), os._exit(0)])
@@ -165,6 +166,13 @@ def test_what_the_agent_raised_is_how_it_ended(clinic: Path, case: LoadedCase) -
     assert not told.disposition.ended
     assert told.disposition.error is not None
     assert told.disposition.error.cls == "builtins.ZeroDivisionError"
+
+
+def test_versions_of_the_settings_outweigh_those_of_the_factory(clinic: Path) -> None:
+    spec = {"versions": {"harness": "9", "tool:find": "3"}}
+    with a_session(clinic, "clinic:versioned", spec=spec) as session:
+        versions = session.ready.versions
+    assert (versions.harness.version, versions.model.version, versions.tools["find"].version) == ("9", "1", "3")
 
 
 @pytest.mark.parametrize("name", ["swallows", "threads"])
