@@ -136,10 +136,9 @@ def _normal(value: object, depth: int) -> object:
         return _normal_float(value)
     if isinstance(value, dict):
         return _mapping(value, depth, _normal, ordered=False)
-    if isinstance(value, list | tuple):
-        return [_normal(item, depth + 1) for item in value] if depth < _MAX_DEPTH else _refuse(value)
-    if isinstance(value, set | frozenset):
-        return {"$set": sorted((_normal(item, depth + 1) for item in value), key=_encode)}
+    if isinstance(value, list | tuple | set | frozenset):
+        items = [_normal(item, depth + 1) for item in value] if depth < _MAX_DEPTH else _refuse(value)
+        return items if isinstance(value, list | tuple) else {"$set": sorted(items, key=_encode)}
     return _scalar(value)
 
 

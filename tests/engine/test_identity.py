@@ -1,10 +1,10 @@
-import base64
 import json
 import math
 import os
 import subprocess
 import sys
 import unicodedata
+from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from uuid import UUID
@@ -55,8 +55,33 @@ def test_equal_keys_mean_equal_values(left: object, right: object) -> None:
 
 @given(values)
 def test_storing_gives_the_value_back(value: object) -> None:
-    back = identity.untagged(json.loads(json.dumps(identity.tagged(value))))
+    back = identity.untagged(json.loads(json.dumps(identity.tagged(value), allow_nan=False)))
     assert repr(back) == repr(value)
+
+
+@given(names, values)
+def test_both_ways_to_a_key_are_one(name: str, seen: object) -> None:
+    key, text = identity.keyed(name, seen)
+    assert key == identity.key(name, seen)
+    assert text is None or text == identity.canonical(seen) == identity.encoded(identity.tagged(seen))
+
+
+PLAIN = {"a": [1, 1.5, "x", None, True, {"b": []}]}
+PLAIN_JSON = b'{"a":[1,1.5,"x",null,true,{"b":[]}]}'
+
+
+def test_a_plain_value_is_not_walked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(identity, "_normal", None)
+    monkeypatch.setattr(identity, "_stored", None)
+    assert identity.canonical(PLAIN) == identity.plain(PLAIN) == PLAIN_JSON
+    assert identity.tagged(PLAIN) is PLAIN
+    assert identity.equal({"amount": 750.0}, {"amount": 750.0})
+
+
+def test_only_a_plain_call_brings_its_json() -> None:
+    assert identity.keyed("t", PLAIN) == (identity.key("t", PLAIN), PLAIN_JSON)
+    assert identity.keyed("\u00e9", PLAIN) == (identity.key("\u00e9", PLAIN), None)
+    assert identity.keyed("t", [2.0]) == (identity.key("t", [2]), None)
 
 
 @given(values)
@@ -112,6 +137,52 @@ def test_what_has_no_form_is_refused() -> None:
         identity.canonical({"a": [object()]})
 
 
+def nested(levels: int, within: Callable[[object], object], core: object) -> object:
+    for _ in range(levels):
+        core = within(core)
+    return core
+
+
+@pytest.fixture
+def deep_stack() -> Iterator[None]:
+    """Room for the frames that mutmut puts between ours."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(10_000)
+    yield
+    sys.setrecursionlimit(limit)
+
+
+# A 1.0 is walked, and a 1 is plain.
+@pytest.mark.usefixtures("deep_stack")
+@pytest.mark.parametrize("core", [1, 1.0])
+@pytest.mark.parametrize("form", [identity.canonical, identity.tagged])
+@pytest.mark.parametrize(
+    ("kind", "within"),
+    [("list", lambda held: [held]), ("tuple", lambda held: (held,)), ("frozenset", lambda held: frozenset({held})), ("dict", lambda held: {"a": held})],
+)  # fmt: skip
+def test_two_hundred_levels_are_the_last(
+    kind: str, within: Callable[[object], object], form: Callable[[object], object], core: object
+) -> None:
+    assert form(nested(200, within, core))
+    with pytest.raises(Unrecordable, match=f"^a {kind} has no canonical form, or is nested deeper than 200"):
+        form(nested(201, within, core))
+
+
+@pytest.mark.usefixtures("deep_stack")
+@pytest.mark.parametrize("form", [identity.canonical, identity.tagged])
+def test_depth_counts_names_and_mixed_containers(form: Callable[[object], object]) -> None:
+    assert form({nested(199, lambda held: (held,), 1): 1})
+    with pytest.raises(Unrecordable, match=r"^a tuple "):
+        form({nested(200, lambda held: (held,), 1): 1})
+    with pytest.raises(Unrecordable, match=r"^a dict "):
+        form([nested(200, lambda held: {"a": held}, 1)])
+
+
+def test_two_hundred_levels_are_still_plain() -> None:
+    assert identity.plain(nested(200, lambda held: [held], 1)) == b"[" * 200 + b"1" + b"]" * 200
+
+
+@pytest.mark.usefixtures("deep_stack")
 def test_a_bottomless_value_is_refused() -> None:
     endless: list[object] = []
     endless.append(endless)
@@ -121,10 +192,23 @@ def test_a_bottomless_value_is_refused() -> None:
         identity.tagged({"a": endless})
 
 
-@pytest.mark.parametrize("stored", [{"$new": 1}, {"$bytes": "?"}, {"$date": "July 32"}, {"$decimal": "x"}, {"$map": 3}])
-def test_a_wrong_tag_is_refused(stored: object) -> None:
-    with pytest.raises(FormatError):
+@pytest.mark.parametrize(
+    ("stored", "broken"),
+    [({"$bytes": "?"}, "Error"), ({"$date": "July 32"}, "ValueError"), ({"$decimal": "x"}, "InvalidOperation"), ({"$map": 3}, "TypeError")],
+)  # fmt: skip
+def test_a_wrong_tag_is_refused(stored: dict[str, object], broken: str) -> None:
+    with pytest.raises(FormatError) as refused:
         identity.untagged(stored)
+    assert str(refused.value) == f"a {next(iter(stored))!r} tag holds what it cannot hold ({broken})."
+
+
+def test_an_unknown_tag_is_refused() -> None:
+    with pytest.raises(FormatError) as refused:
+        identity.untagged({"$new": 1})
+    assert str(refused.value) == (
+        "unknown value tag '$new'. "
+        "Known: $bytes, $date, $datetime, $decimal, $float, $map, $seconds, $set, $str, $time, $tuple, $uuid."
+    )
 
 
 def test_keys_agree_across_processes() -> None:
@@ -142,7 +226,35 @@ def test_the_known_key_never_moves() -> None:
     assert identity.key("issue_refund", {"amount_gbp": 750.0, "order_id": "A184"}) == (
         "c1:a98a6eaff4a7deede7c6499b2d314349ee0e16ea8c119d7336f82c35631394d3"
     )
-    assert (
-        identity.canonical({"b": base64.b64decode("YQ=="), "a": [1.5, None]})
-        == b'{"a":[1.5,null],"b":{"$bytes":"YQ=="}}'
-    )
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ({"b": b"a", "a": [1.5, None]}, '{"a":[1.5,null],"b":{"$bytes":"YQ=="}}'),
+        ([math.nan, -math.inf, 2.0, -0.0], '[{"$float":"nan"},{"$float":"-inf"},2,0]'),
+        (["e\u0301", "\ud800"], '["\u00e9",{"$str":"00d8"}]'),
+        ((1, ()), "[1,[]]"),
+        ({3, (2, 1.0), "b", None}, '{"$set":["b",3,[2,1],null]}'),
+        ({2: "b", 1.0: "a", "$c": None}, '{"$map":[["$c",null],[1,"a"],[2,"b"]]}'),
+        ([date(2026, 6, 2), time(10, 30), timedelta(days=1, microseconds=3)], '[{"$date":"2026-06-02"},{"$time":"10:30:00"},{"$seconds":[1,0,3]}]'),
+        ([datetime(2026, 6, 2, 10, tzinfo=UTC), Decimal("1.10")], '[{"$datetime":"2026-06-02T10:00:00+00:00"},{"$decimal":"1.10"}]'),
+        (UUID(int=7), '{"$uuid":"00000000-0000-0000-0000-000000000007"}'),
+    ],
+)  # fmt: skip
+def test_the_canonical_form_never_moves(value: object, text: str) -> None:
+    assert identity.canonical(value) == text.encode()
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ([math.nan, 1.5, 2.0], '[{"$float":"nan"},1.5,2.0]'),
+        (["e\u0301", "\ud800"], '["e\u0301",{"$str":"00d8"}]'),
+        ((1, ()), '{"$tuple":[1,{"$tuple":[]}]}'),
+        ({3, (2, 1.0), "b", None}, '{"$set":["b",3,null,{"$tuple":[2,1.0]}]}'),
+        ({2: "b", 1: "a"}, '{"$map":[[2,"b"],[1,"a"]]}'),
+    ],
+)  # fmt: skip
+def test_the_stored_form_never_moves(value: object, text: str) -> None:
+    assert identity.encoded(identity.tagged(value)) == text.encode()
