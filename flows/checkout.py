@@ -24,6 +24,7 @@ from twiceshy.errors import InputError, nearest
 from twiceshy.invariants import Invariants
 from twiceshy.policy import ToolsPolicy
 from twiceshy.redaction import Keyring
+from twiceshy.verdict import Policy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +39,12 @@ class Checkout:
         """The checkout at or above a folder. Raises ConfigurationError."""
         env = os.environ if environment is None else environment
         return cls(config=configuration.load(Path(root), env), keyring=Keyring.of(env))
+
+    @property
+    def policy(self) -> Policy:
+        """What a gate or a nightly lets through."""
+        settings = self.config.settings.gate
+        return Policy(max_diverged=settings.max_diverged, min_cases=settings.min_cases)
 
     @cached_property
     def corpus(self) -> Corpus:

@@ -8,16 +8,14 @@ from prefect import flow
 
 from flows import artifacts
 from flows.checkout import Checkout
+from tasks.publish.summary import PRECEDENCE
 from tasks.store import write_whole
 from twiceshy.cli.gating import judged_run
-from twiceshy.cli.options import judges
+from twiceshy.cli.options import bench, judges
 from twiceshy.judging import Terms
 from twiceshy.reporting import markdown
 from twiceshy.sealing import Limits
-from twiceshy.verdict import Policy, Verdict
-
-WORDS = {0: "passed", 1: "regressed", 3: "diverged", 4: "error", 5: "nothing_judged"}
-"""Exit code of a gate -> the verdict of the flow that found it."""
+from twiceshy.verdict import Verdict
 
 
 @flow(name="gate", flow_run_name="gate-{candidate}", timeout_seconds=2 * 3600, persist_result=False)
@@ -29,10 +27,9 @@ def gate(candidate: str, select: str = "", mode: str = "auto", root: str = ".") 
     place = Checkout.at(root)
     settings = place.config.settings.gate
     terms = Terms(
-        judges=judges(mode, None, None, None), trials=settings.trials, limits=Limits(wall_s=settings.timeout_case)
-    )
-    policy = Policy(max_diverged=settings.max_diverged, min_cases=settings.min_cases)
-    run = judged_run(place.config, candidate, terms=terms, policy=policy, cases=None, select=select, quiet=True)
+        judges=judges(mode, None, None, None), trials=settings.trials, limits=Limits(wall_s=settings.timeout_case), bench=bench(place.config)
+    )  # fmt: skip
+    run = judged_run(place.config, candidate, terms=terms, policy=place.policy, cases=None, select=select, quiet=True)
     kept = keep(place, run.verdict)
     account = told(run.verdict, kept)
     artifacts.text("gate-verdict", markdown.summary(run.verdict))
@@ -61,4 +58,4 @@ def told(verdict: Verdict, kept: Path) -> dict[str, Any]:
         for result in verdict.results
     ]
     code = verdict.summary.exit_code
-    return {"verdict": WORDS[code], "exit_code": code, "outcomes": rows, "result": str(kept)}
+    return {"verdict": PRECEDENCE[code], "exit_code": code, "outcomes": rows, "result": str(kept)}

@@ -30,6 +30,7 @@ from tasks.stratify.schema import Strata
 from twiceshy import identity
 from twiceshy.champion import Champion
 from twiceshy.errors import InfrastructureError
+from twiceshy.verdict import Policy
 
 if TYPE_CHECKING:
     import polars as pl
@@ -38,11 +39,11 @@ ABOUT = "publication.json"
 
 
 class NotPublished(InfrastructureError):
-    """A generation that does not keep the expectations: the last good publication stays the latest."""
+    """A generation that does not keep the expectations, or that rows are missing from: the last good publication stays the latest."""
 
     @classmethod
     def because(cls, unmet: Sequence[str]) -> Self:
-        """Every expectation that it misses."""
+        """Every expectation that it misses, or table that lacks rows."""
         return cls(f"nothing was published, the last good run stays the latest: {'; '.join(unmet)}.")
 
 
@@ -70,9 +71,11 @@ def published(
         generation.frame(Signatures), proven, limits=place.limits, before=previous.frame(Signatures.named()) if previous else None
     )  # fmt: skip
     measured = measure(
-        _measurable(generation, known), held.replays, [*_judgings(turns, replayed, trials, champions)], proven=proven, current=held.current,
+        _measurable(generation, known), held.replays, _judgings(turns, replayed, trials, champions, place.policy), proven=proven, current=held.current,
         terms=_terms(place, max(turn.night for turn in turns)), last=previous.frame(Quality.named()) if previous else None,
     )  # fmt: skip
+    if aside := set_aside(replayed, measured):
+        raise NotPublished.because(aside)
     tables = held.tables(measured) | _of_generation(generation, held, known, measured)
     outcome = publish(
         place.published, named, generation=generation.id, tables=tables, quality=measured.quality,
@@ -81,6 +84,15 @@ def published(
     if outcome.publication is None:
         raise NotPublished.because(outcome.unmet)
     return Published(outcome.publication, measured, held, tables)
+
+
+def set_aside(replayed: Sequence[Replayed], measured: Measured) -> list[str]:
+    """Which tables rows were set aside from, how many and why: without them a page would show a night as better than it was."""
+    return [
+        f"{table}: {rows['set_aside_for'].len()} rows broke their contract ({', '.join(sorted(set(rows['set_aside_for'])))})"
+        for aside in (*(one.set_aside for one in replayed), measured.set_aside)
+        for table, rows in sorted(aside.items())
+    ]
 
 
 def site(place: Checkout) -> Path:
@@ -100,13 +112,13 @@ def _proven(place: Checkout, generation: Snapshot, held: Shown) -> "pl.DataFrame
 
 
 def _judgings(
-    turns: Sequence[Turn], replayed: Sequence[Replayed], trials: int, champions: Mapping[str, Champion]
+    turns: Sequence[Turn], replayed: Sequence[Replayed], trials: int, champions: Mapping[str, Champion], policy: Policy
 ) -> "list[Judging]":
     return [
         Judging(
             run_id=one.run_id, night=turn.night.isoformat(), workflow=one.workflow, candidate=turn.name,
             candidate_digest=one.candidate_digest, harness=one.harness, results=one.results, champion=champions.get(one.workflow),
-            trials=trials, not_run=one.not_run,
+            policy=policy, trials=trials, not_run=one.not_run,
         )
         for turn, one in zip(turns, replayed, strict=True)
     ]  # fmt: skip

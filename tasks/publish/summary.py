@@ -1,12 +1,16 @@
 """A publication in a few plain rows, for artifacts and the command line."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import polars as pl
 
-PRECEDENCE = {1: "regressed", 4: "error", 3: "diverged", 5: "nothing_judged", 0: "passed"}
-"""Exit code of a run -> what a nightly says, the worst first (faces.md §2.1)."""
+from twiceshy import gate
+from twiceshy.trials import WORST
+
+_WORDS = {0: "passed", 1: "regressed", 3: "diverged", 4: "error", 5: "nothing_judged"}
+PRECEDENCE: Mapping[int, str] = {code: _WORDS[code] for code in gate.PRECEDENCE}
+"""Exit code of a run -> what a nightly or a gate flow says, the worst first."""
 
 NOTHING_JUDGED = 5
 
@@ -25,7 +29,7 @@ def nights(runs: pl.DataFrame) -> list[dict[str, Any]]:
 
 def outcomes(results: pl.DataFrame, judged: Sequence[str]) -> list[dict[str, Any]]:
     """One row per case of these runs: what did not pass first."""
-    rank = {"failed": 0, "error": 1, "diverged": 2, "passed": 3}
+    rank = {outcome.value: at for at, outcome in enumerate(WORST)}
     return (
         results.filter(pl.col("run_id").is_in(list(judged)))
         .sort(pl.col("outcome").replace_strict(rank), "workflow", "case_id")

@@ -15,7 +15,7 @@ from tasks.replay.running import run
 from tasks.replay.schema import Dimensions, Intents, Replays, Steps, Violations
 from twiceshy import casefile
 from twiceshy.identity import digest
-from twiceshy.outcome import Outcome
+from twiceshy.trials import WORST
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from twiceshy.casefile import LoadedCase
     from twiceshy.shards import ReadyLine, ShardRequest, TrialLine
     from twiceshy.verdict import Result
-
-_WORST = (Outcome.FAILED, Outcome.ERROR, Outcome.DIVERGED, Outcome.PASSED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +121,7 @@ def _deciding(trials: Iterable[TrialLine]) -> list[TrialLine]:
     for line in trials:
         place = (line.case_id, line.judge.cut.label, line.broken_by)
         held = chosen.get(place)
-        if held is None or _WORST.index(line.verdict.outcome) < _WORST.index(held.verdict.outcome):
+        if held is None or WORST.index(line.verdict.outcome) < WORST.index(held.verdict.outcome):
             chosen[place] = line
     return list(chosen.values())
 

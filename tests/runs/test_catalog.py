@@ -1,7 +1,9 @@
 import json
+from datetime import date
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 from checkouts import AS_OF, ROOT, a_checkout
@@ -101,6 +103,36 @@ def test_missed_expectation_publishes_nothing(refreshed: Checkout, monkeypatch: 
     with pytest.raises(NotPublished, match="traces is"):
         nightly(refreshed, night="2026-11-20", candidates=["refund=examples.refund:hook_fixed_and_guarded"])
     assert refreshed.published.latest() == before
+
+
+def test_rows_set_aside_publish_nothing(refreshed: Checkout) -> None:
+    from flows.publishing import NotPublished, published
+    from flows.replaying import replays
+    from flows.turns import turns
+
+    played = turns(refreshed, [date(2026, 11, 21)], candidates=["refund=examples.refund:hook_fixed_and_guarded"])
+    generation = refreshed.generation()
+    came = replays(refreshed, played, generation=generation.id, trials=2, champions={})
+    lacking = [
+        one._replace(
+            set_aside={"replays": one.replays.head(1).with_columns(set_aside_for=pl.lit("seed: not_nullable"))}
+        )
+        for one in came
+    ]
+    before = refreshed.published.latest()
+    with pytest.raises(NotPublished, match=r"replays: 1 rows broke their contract \(seed: not_nullable\)"):
+        published(refreshed, generation, played, lacking, trials=2, champions={})
+    assert refreshed.published.latest() == before
+
+
+def test_gate_and_nightly_keep_the_policy_of_the_settings(refreshed: Checkout, monkeypatch: pytest.MonkeyPatch) -> None:
+    from flows.gate import gate
+
+    monkeypatch.setenv("TWICESHY_GATE__MIN_CASES", "99")
+    guarded = "examples.refund:hook_fixed_and_guarded"
+    assert nightly(refreshed, night="2026-11-08", candidates=[f"refund={guarded}"])["verdict"] == "nothing_judged"
+    account = gate.fn(guarded, root=str(refreshed.config.root))
+    assert (account["verdict"], account["exit_code"]) == ("nothing_judged", 5)
 
 
 def test_gate_keeps_its_verdict(refreshed: Checkout) -> None:
