@@ -8,7 +8,6 @@ world.yaml       the case's world, where it has one
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 import tempfile
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from twiceshy import documents, encoding, paths, specs
+from twiceshy import blobs, documents, encoding, paths, specs
 from twiceshy.breaking.operators import Operator, Written, parse
 from twiceshy.cutpoint import CutPoint
 from twiceshy.envelope import Kind, Record
@@ -38,13 +37,7 @@ if TYPE_CHECKING:
     from twiceshy.worlds.loading import LoadedWorld
 
 FORMAT = "twiceshy/case/1"
-BLOB_BYTES = 8192
-"""A stored value longer than this stands in a blob of its own, so that an envelope stays readable in review."""
-
 WORLD = "world.yaml"
-
-_SIDES = ("proposed", "seen", "raw", "shown", "chunks")
-_MARK = b'"$blob"'
 
 
 class Opportunity(Record, frozen=True, kw_only=True, omit_defaults=True):
@@ -228,7 +221,7 @@ def load_envelope(path: Path) -> Envelope:
         read = path.read_bytes().split(b"\n")
     except FileNotFoundError:
         raise InputError.missing(path) from None
-    content = [_resolved(line, path.parent / "blobs") for line in read if line]
+    content = [blobs.resolved(line, path.parent / "blobs") for line in read if line]
     return encoding.envelope_of(content, path)
 
 
@@ -256,7 +249,7 @@ def save(path: Path, case: Case, envelope: Envelope, *, world: str | None = None
 
 def save_envelope(path: Path, envelope: Envelope) -> None:
     """Write the lines of an envelope, long values as blobs beside it."""
-    content = [_outsourced(line, path.parent / "blobs") for line in encoding.lines(envelope)]
+    content = [blobs.outsourced(line, path.parent / "blobs") for line in encoding.lines(envelope)]
     path.write_bytes(b"\n".join([*content, b""]))
 
 
@@ -351,45 +344,6 @@ def _answered(envelope: Envelope, seq: int) -> bool:
         (crossing.kind, crossing.seq, crossing.sub) == (Kind.MODEL, seq, 0) and crossing.raw is not UNSET
         for crossing in envelope.crossings
     )
-
-
-def _outsourced(line: bytes, blobs: Path) -> bytes:
-    """The line with each side over 8 kB replaced by {"$blob": sha256} and written under that name."""
-    if len(line) <= BLOB_BYTES:
-        return line
-    stored = msgspec.json.decode(line)
-    for side in _SIDES:
-        content = msgspec.json.encode(stored.get(side), order="deterministic")
-        if len(content) > BLOB_BYTES:
-            name = hashlib.sha256(content).hexdigest()
-            blobs.mkdir(exist_ok=True)
-            (blobs / name).write_bytes(content)
-            stored[side] = {"$blob": name}
-    return msgspec.json.encode(stored, order="deterministic")
-
-
-def _resolved(line: bytes, blobs: Path) -> bytes:
-    if _MARK not in line:
-        return line
-    stored = msgspec.json.decode(line)
-    for side in _SIDES:
-        held = stored.get(side)
-        if isinstance(held, dict) and list(held) == ["$blob"]:
-            stored[side] = msgspec.json.decode(_blob(blobs, str(held["$blob"])))
-    return msgspec.json.encode(stored, order="deterministic")
-
-
-def _blob(blobs: Path, name: str) -> bytes:
-    if not name.isalnum():
-        raise FormatError.at(blobs, f"{name[:80]!r} is no blob name.")
-    try:
-        content = (blobs / name).read_bytes()
-    except FileNotFoundError:
-        raise InputError.missing(blobs / name, what="blob") from None
-    actual = hashlib.sha256(content).hexdigest()
-    if actual != name:
-        raise DigestMismatch.of(blobs / name, stated=name, actual=actual)
-    return content
 
 
 _DEFAULTS: dict[str, Any] = msgspec.to_builtins(Case(id="", kind="failure", workflow="", trace_id=""))
