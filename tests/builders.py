@@ -21,7 +21,7 @@ from twiceshy.journal import Journal, transcript_of
 from twiceshy.outcome import BoundaryState, Divergence
 from twiceshy.policy import ToolPolicy, ToolsPolicy
 from twiceshy.recording import Recorder, run
-from twiceshy.replaying import Replay, RunDiverged, Terms
+from twiceshy.replaying import Replay, RunDiverged, RunFaulted, Terms
 from twiceshy.transcript import Diverged, Played, Transcript
 
 Build = Callable[[Boundary], Callable[[Any], Any]]
@@ -87,7 +87,7 @@ def replayed(
     lines: list[bytes] = []
     journal = Journal(lines.append)
     replay = Replay(envelope, Terms(**{"policy": a_policy(), **terms}), journal)
-    with suppress(RunDiverged):
+    with suppress(RunDiverged, RunFaulted):
         journal.ended(run(build(boundary(replay)), envelope.input.user))
     return transcript_of(lines)
 

@@ -134,9 +134,13 @@ class Passages:
         )  # fmt: skip
         self._backend.cross(call).close(Closing(error=Blocked("middleware", f"{ended} there"), shown=shown))
 
+    def beyond(self, kind: Kind, name: str, refused: TwiceshyError) -> None:
+        """For adapters: what the agent is about to do leads past its boundary. A replay ends there, as ERROR; a recorder raises; a live run goes on."""
+        self._backend.cross(Call(kind=kind, name=name, seq=self._last, scope=self._scope, refused=refused))
+
     def refuse(self, name: str, refused: TwiceshyError) -> NoReturn:
-        """For adapters: what the agent is about to do would lead past its boundary. Raises the error in the agent; a replay ends there, as ERROR."""
-        self._backend.cross(Call(kind=Kind.TOOL, name=name, seq=self._last, scope=self._scope, refused=refused))
+        """`beyond` of a tool that not even a live run could have. Raises the error in the agent."""
+        self.beyond(Kind.TOOL, name, refused)
         raise refused
 
     def _at_once(self, declared: Declared, given: dict[str, Any]) -> Any:

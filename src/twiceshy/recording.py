@@ -48,9 +48,7 @@ class Sink(Protocol):
 
 
 class _Live:
-    def cross(self, call: Call) -> Answer:
-        if call.refused is not None:
-            raise call.refused
+    def cross(self, call: Call) -> Answer:  # noqa: ARG002 - every call runs
         return Answer(live=True)
 
 

@@ -1,5 +1,6 @@
 """Capability detection: a tool that can write and that no adapter reaches is named before anything runs."""
 
+import asyncio
 import subprocess
 import sys
 from collections.abc import Callable
@@ -9,14 +10,15 @@ from typing import Any
 
 import pytest
 
-from builders import a_policy, recorded
+from builders import a_policy, recorded, replayed
+from examples import refund
 from twiceshy.adapters.controlling import UncontrolledTool, require, require_hooks
 from twiceshy.boundary import Boundary
 from twiceshy.candidates import Candidate, described
 from twiceshy.envelope import Envelope
 from twiceshy.errors import PackageMissing
 from twiceshy.journal import Journal, transcript_of
-from twiceshy.recording import run
+from twiceshy.recording import live, run
 from twiceshy.replaying import Replay, RunFaulted, Terms
 
 # The frameworks take seconds to import.
@@ -217,6 +219,88 @@ def test_hosted_tools_of_the_agents_sdk() -> None:
         "code_interpreter",
     )
     look(agent_with(WebSearchTool()))
+
+
+def saying(text: str) -> Any:
+    """A model of the Agents SDK that says one thing."""
+    from agents import Model
+
+    from twiceshy.adapters.openai_agents_messages import completed, response_of
+
+    class Saying(Model):
+        async def get_response(self, *_: Any, **__: Any) -> Any:
+            return response_of({"parts": [{"type": "text", "content": text}], "finish_reason": "stop"})
+
+        async def stream_response(self, *_: Any, **__: Any) -> Any:
+            yield completed(await self.get_response())
+
+    return Saying()
+
+
+def configured(how: str, config: Any, *, swallow: bool = False) -> Callable[[Boundary], Any]:
+    """The refund agent of the Agents SDK, each run with a configuration of its own."""
+    from agents import Agent, Runner
+
+    from twiceshy.adapters.openai_agents import bound
+
+    async def streamed(agent: Any, message: str) -> Any:
+        result = Runner.run_streamed(agent, message, run_config=config)
+        async for _ in result.stream_events():
+            pass
+        return result.final_output
+
+    async def whole(agent: Any, message: str) -> Any:
+        try:
+            return (await Runner.run(agent, message, run_config=config)).final_output
+        except Exception:
+            if not swallow:
+                raise
+            return "as if nothing had happened"
+
+    def plain(agent: Any, message: str) -> Any:
+        loop = asyncio.new_event_loop()  # the one that the SDK makes stays open
+        asyncio.set_event_loop(loop)
+        try:
+            return Runner.run_sync(agent, message, run_config=config).final_output
+        finally:
+            asyncio.set_event_loop(None)
+            loop.close()
+
+    def build(boundary: Boundary) -> Any:
+        agent = bound(Agent(name="planner", model=saying("yes")), boundary)
+        run: Any = {"run": whole, "run_streamed": streamed, "run_sync": plain}[how]
+        return lambda user: run(agent, user["message"])
+
+    return build
+
+
+@pytest.mark.parametrize("how", ["run", "run_sync", "run_streamed"])
+@pytest.mark.parametrize("given", ["instance", "name", "dict", "sandbox"])
+def test_a_run_with_a_model_of_its_own_is_an_error(how: str, given: str) -> None:
+    from agents import RunConfig
+    from agents.run_config import SandboxRunConfig
+
+    config: Any = {
+        "instance": RunConfig(model=saying("no")), "name": RunConfig(model="gpt-x"), "dict": {"model": saying("no")},
+        "sandbox": RunConfig(sandbox=SandboxRunConfig()),
+    }[given]  # fmt: skip
+    envelope = recorded(configured(how, None), refund.T_1042)
+    usual = replayed(configured(how, RunConfig()), envelope)
+    assert (usual.fault, usual.disposition and usual.disposition.output) == (None, "yes")
+    told = replayed(configured(how, config, swallow=True), envelope)
+    name = "sandbox" if given == "sandbox" else "model"
+    assert f"RunConfig({name}=...) of a run of agent 'planner' leads past the boundary" in str(told.fault)
+    assert (told.played, told.disposition) == ([], None)
+
+
+def test_only_a_live_run_may_have_a_model_of_its_own() -> None:
+    from agents import RunConfig
+
+    build = configured("run", RunConfig(model=saying("no")))
+    assert run(build(Boundary(live())), refund.T_1042).output == "no"
+    error = recorded(build, refund.T_1042).disposition.error
+    assert error is not None
+    assert error.cls.endswith("UncontrolledModel")
 
 
 def test_provider_tools_of_langchain() -> None:

@@ -28,6 +28,17 @@ class UncontrolledTool(InfrastructureError):
         )
 
 
+class UncontrolledModel(InfrastructureError):
+    """A model that a run is given past its boundary: a replay could neither freeze it nor see it."""
+
+    @classmethod
+    def given(cls, how: str, agent: str) -> Self:
+        """How it was given, and to whose run."""
+        return cls(
+            f"{how} of a run of agent {agent!r} leads past the boundary, so what it does is uncontrolled. Give it to the agent."
+        )
+
+
 class UnrecordableResult(CandidateError):
     """A tool's result that has no plain value, so a replay could not give it back."""
 

@@ -14,10 +14,11 @@ import dataclasses
 import json
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from twiceshy.adapters import controlling
 from twiceshy.boundary import Blocked
+from twiceshy.envelope import Kind
 from twiceshy.passing import Passage, apassing
 
 controlling.require("agents", extra="adapters-openai-agents")
@@ -33,6 +34,7 @@ from agents import (
     WebSearchTool,
     set_tracing_disabled,
 )
+from agents.run import get_default_agent_runner, set_default_agent_runner
 from agents.tool import maybe_invoke_function_tool_failure_error_function, set_function_tool_failure_error_function
 
 from twiceshy.adapters.openai_agents_messages import asked, completed, parts_of, response_of
@@ -55,9 +57,10 @@ def bound(agent: Agent[Any], boundary: Boundary, *, effects: Mapping[str, Any] |
     """A copy of the agent, and of all agents it hands over to, with models and tools behind the boundary. Call it while the candidate is built.
 
     A model's boundary has its agent's name. effects: tool -> read, write or none. The SDK's own tracing is switched off: it would send.
-    Raises UncontrolledTool (exit code 4) for a tool that can write and cannot be reached: a hosted or local tool, an MCP server, a handoff made by hand.
+    A `RunConfig(model=...)` that would go past it makes a replay an ERROR. Raises UncontrolledTool (exit code 4) for a tool that can write and cannot be reached: a hosted or local tool, an MCP server, a handoff made by hand.
     """
     set_tracing_disabled(True)
+    _watch_runs()
     given = dict(effects or {})
     made: dict[int, Agent[Any]] = {}
     whole = _Binding(boundary, given, made).agent(agent)
@@ -162,6 +165,44 @@ def _plain(tool: str, value: Any) -> Any:
         raise controlling.UnrecordableResult.of(tool, value) from None
 
 
+class _Watching:
+    """A runner that looks at how each run is configured and hands it on. The configuration of a run is told to nobody else, and its model wins over the agent's."""
+
+    def __init__(self, runner: Any) -> None:
+        self._runner = runner
+
+    def run(self, starting_agent: Agent[Any], *given: Any, **options: Any) -> Any:
+        """An awaitable run."""
+        _refuse_past(starting_agent, options.get("run_config"))
+        return self._runner.run(starting_agent, *given, **options)
+
+    def run_sync(self, starting_agent: Agent[Any], *given: Any, **options: Any) -> Any:
+        """A run to its end."""
+        _refuse_past(starting_agent, options.get("run_config"))
+        return self._runner.run_sync(starting_agent, *given, **options)
+
+    def run_streamed(self, starting_agent: Agent[Any], *given: Any, **options: Any) -> Any:
+        """A run as a stream of events."""
+        _refuse_past(starting_agent, options.get("run_config"))
+        return self._runner.run_streamed(starting_agent, *given, **options)
+
+
+def _watch_runs() -> None:
+    held: Any = get_default_agent_runner()
+    if not isinstance(held, _Watching):
+        set_default_agent_runner(cast("Any", _Watching(held)))
+
+
+def _refuse_past(agent: Agent[Any], config: Any) -> None:
+    """End the replay of a bound agent that is run with a model, or a sandbox, past its boundary."""
+    if not isinstance(agent.model, _BoundModel):
+        return
+    for name in ("model", "sandbox"):
+        held = config.get(name) if isinstance(config, dict) else getattr(config, name, None)
+        if held is not None and not isinstance(held, _BoundModel):
+            agent.model.passed_by(controlling.UncontrolledModel.given(f"RunConfig({name}=...)", agent.name))
+
+
 @dataclass
 class _Request:
     given: tuple[Any, ...]
@@ -189,7 +230,13 @@ class _Named(Model):
 class _BoundModel(Model):
     def __init__(self, wrapped: Model, boundary: Boundary, name: str, prompt: str | None) -> None:
         self._wrapped = wrapped
+        self._name = name
+        self._boundary = boundary
         self._cross = boundary.model(name, self._called, prompt=prompt, version=controlling.version_of(wrapped))
+
+    def passed_by(self, refused: controlling.UncontrolledModel) -> None:
+        """Tell the boundary that another model is about to run in place of this one."""
+        self._boundary.beyond(Kind.MODEL, self._name, refused)
 
     async def get_response(
         self, system_instructions: Any, input: Any, model_settings: Any, tools: Any, output_schema: Any, handoffs: Any, tracing: Any,
