@@ -7,17 +7,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from twiceshy import graders
 from twiceshy import verdict as rows
 from twiceshy.evidence import Run, replayed_run
 from twiceshy.graders.drift import drifts, turns
-from twiceshy.graders.duplicates import no_duplicate_write
-from twiceshy.invariants import Tier
 from twiceshy.judgement import Context, Judgement
-from twiceshy.monitors import binds, judge
 from twiceshy.outcome import Outcome, Truth
 from twiceshy.trials import WORST, worst
 
@@ -56,34 +55,41 @@ def turn_results(verdict: TrialVerdict, run: Run) -> list[rows.TurnResult]:
 
 
 def whole_conversations(
-    judged: Sequence[tuple[CaseGrader, Sequence[ModeRun], rows.Result]],
+    judged: Sequence[tuple[CaseGrader, Sequence[ModeRun], rows.Result]], invariants: Invariants
 ) -> list[rows.Conversation]:
     """One result a conversation of which several turns were judged as cases of their own, by id.
 
-    Judged over all turns together: the invariants of the workflow, no duplicate write, and context drift. Checks that ask for one record (counts, explained
-    writes) and loops, which a user may ask for, stay with the turns.
+    Judged over all turns together: the invariants of the workflow (without what a case lays over them), no duplicate write, and context drift.
     """
     by_id: dict[str, list[tuple[CaseGrader, Sequence[ModeRun], rows.Result]]] = defaultdict(list)
     for one in judged:
         name = one[0].loaded.envelope.conversation_id
         if name is not None and one[1]:
             by_id[name].append(one)
-    return [_conversation(name, by_id[name]) for name in sorted(by_id) if len(by_id[name]) >= _MANY]
+    return [_conversation(name, by_id[name], invariants) for name in sorted(by_id) if len(by_id[name]) >= _MANY]
 
 
-def _conversation(name: str, held: Sequence[tuple[CaseGrader, Sequence[ModeRun], rows.Result]]) -> rows.Conversation:
+def _conversation(
+    name: str, held: Sequence[tuple[CaseGrader, Sequence[ModeRun], rows.Result]], invariants: Invariants
+) -> rows.Conversation:
     ordered = sorted(held, key=lambda one: (one[0].loaded.envelope.turn, one[0].loaded.case.id))
-    graders = [grader for grader, _, _ in ordered]
     parts = [_run(grader, worst(modes).deciding.transcript) for grader, modes, _ in ordered]
-    cases = {at: grader.loaded.case.id for at, grader in enumerate(graders)}
-    violated = list(_violated(parts, cases, graders[0].invariants, graders[0].policy))
+    cases = {at: grader.loaded.case.id for at, (grader, _, _) in enumerate(ordered)}
+    whole, where = _joined(parts, cases, ordered[0][0].policy)
+    found = graders.together(Context(run=whole, invariants=invariants))
+    violated = [_violation(one, where) for one in found if one.truth is Truth.VIOLATED]
+    if invariants.file.checks.context_drift is not False:
+        violated += _drifted(parts, cases, whole.policy)
+    errors = [f"{one.id}: {one.error}" for one in found if one.error is not None]
     results = [
         rows.TurnResult(turn=at, case=result.case.id, outcome=result.outcome, violated=[one.assertion_id for one in result.violations])
         for at, (_, _, result) in enumerate(ordered)
     ]  # fmt: skip
-    outcomes = [result.outcome for result in results]
-    outcome = Outcome.FAILED if violated else min(outcomes, key=WORST.index)
-    return rows.Conversation(id=name, outcome=outcome, turns=results, violations=violated)
+    own = [Outcome.FAILED] * bool(violated) + [Outcome.ERROR] * bool(errors)
+    outcome = min([*own, *(result.outcome for result in results)], key=WORST.index)
+    return rows.Conversation(
+        id=name, outcome=outcome, turns=results, violations=violated, error=errors[0] if errors else None
+    )
 
 
 def _run(grader: CaseGrader, transcript: Transcript) -> Run:
@@ -91,24 +97,10 @@ def _run(grader: CaseGrader, transcript: Transcript) -> Run:
     return replayed_run(transcript, grader.policy, workflow=case.workflow, given=[given.user, given.goal])
 
 
-def _violated(
-    parts: Sequence[Run], cases: Mapping[int, str], invariants: Invariants, policy: ToolsPolicy
-) -> Iterator[rows.Violation]:
-    """What the turns together violate, each with the case and the place where it shows."""
-    whole, where = _joined(parts, cases, policy)
-    context = Context(run=whole, invariants=invariants)
-    found = [
-        judge(one, context)
-        for one in invariants.invariants
-        if one.spec.tier is not Tier.SEMANTIC and binds(one, context)
-    ]
-    for judgement in (*found, no_duplicate_write(context)):
-        if judgement.truth is Truth.VIOLATED:
-            yield _violation(judgement, where.get(judgement.place or "", "the end"))
+def _drifted(parts: Sequence[Run], cases: Mapping[int, str], policy: ToolsPolicy) -> Iterator[rows.Violation]:
+    """The first fact that a later turn lost, with the case and the place where it shows."""
     spoken = [turn for part in parts for turn in turns(part)]
-    lost = next(drifts(spoken, policy), None)
-    if lost is not None:
-        step, path = lost
+    for step, path in islice(drifts(spoken, policy), 1):
         at = next(number for number, part in enumerate(parts) if any(step is own for own in part.steps))
         yield rows.Violation(
             tier="trajectory", assertion_id="context_drift", version=1, message="a fact that was given in one turn may not be lost in a later one",
@@ -116,11 +108,12 @@ def _violated(
         )  # fmt: skip
 
 
-def _violation(judgement: Judgement, where: str) -> rows.Violation:
+def _violation(judgement: Judgement, where: Mapping[str, str]) -> rows.Violation:
+    """A violation of the whole; its place is that of a turn, so it stands in words."""
     detail = f"{judgement.detail}; " if judgement.detail else ""
     return rows.Violation(
         tier=judgement.tier.value, assertion_id=judgement.id, version=judgement.version, message=judgement.message,
-        detail=f"{detail}at {where}", boundary=judgement.boundary, boundary_state=judgement.boundary_state,
+        detail=f"{detail}at {where.get(judgement.place or '', 'the end')}", boundary=judgement.boundary, boundary_state=judgement.boundary_state,
     )  # fmt: skip
 
 

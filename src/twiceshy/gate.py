@@ -198,7 +198,13 @@ def _whole(conversations: Sequence[Conversation], policy: Policy) -> Iterator[Re
         said = "; ".join(
             f"{one.id} ({', '.join(sorted({found.assertion_id for found in one.violations}))})" for one in broken
         )
-        yield Reason(1, f"{len(broken)} conversations failed as a whole: {said}")
+        yield Reason(1, f"{_many(len(broken), 'conversation')} failed as a whole: {said}")
+    unjudged = [one for one in conversations if one.error is not None]
+    if unjudged:
+        said = "; ".join(f"{one.id} ({one.error})" for one in unjudged)
+        yield Reason(
+            4, f"{_many(len(unjudged), 'conversation')} could not be judged as a whole by our own fault: {said}"
+        )
 
 
 def _diverged(results: Sequence[Result], policy: Policy) -> Iterator[Reason]:
@@ -236,7 +242,11 @@ def _was(result: Result, outcome: Outcome) -> bool:
 
 
 def _cases(n: int) -> str:
-    return "1 case" if n == 1 else f"{n} cases"
+    return _many(n, "case")
+
+
+def _many(n: int, what: str) -> str:
+    return f"1 {what}" if n == 1 else f"{n} {what}s"
 
 
 def _named(results: Sequence[Result], *, most: int = 5) -> str:

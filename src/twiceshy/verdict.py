@@ -312,12 +312,16 @@ class TurnResult(Record, frozen=True, kw_only=True):
 
 
 class Conversation(Record, frozen=True, kw_only=True):
-    """A conversation whose turns are cases of their own: what each came to, and the whole. violations: of the turns together; turns that each pass may still have some."""
+    """A conversation whose turns are cases of their own: what each came to, and the whole. violations: of the turns together; turns that each pass may still have some.
+
+    error: why the turns could not be judged together.
+    """
 
     id: str
     outcome: Outcome
     turns: list[TurnResult]
     violations: list[Violation] = []
+    error: str | None = None
 
 
 class Result(Record, frozen=True, kw_only=True):

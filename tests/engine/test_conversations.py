@@ -22,6 +22,7 @@ from twiceshy.evidence import Run, replayed_run
 from twiceshy.graders import judgements
 from twiceshy.graders.drift import turns
 from twiceshy.grading import TrialVerdict, case_grader
+from twiceshy.invariants import Invariants
 from twiceshy.judgement import Context, Judgement
 from twiceshy.outcome import Outcome, Truth
 from twiceshy.policy import ToolPolicy
@@ -34,7 +35,7 @@ from verdicts import FULL
 POLICY = a_policy(
     find="read", issue_refund="write", send_message="write", book=ToolPolicy(effect="read", volatile=("request_id",))
 )
-P, F, D = Outcome.PASSED, Outcome.FAILED, Outcome.DIVERGED
+P, F, D, E = Outcome.PASSED, Outcome.FAILED, Outcome.DIVERGED, Outcome.ERROR
 
 
 def says(seq: int, text: str) -> Played:
@@ -151,23 +152,31 @@ def test_each_turn_has_its_own_result() -> None:
     assert outcomes(find) == []
 
 
-def a_turn(turn: int, *played: Played, conversation: str | None = "c1", asked: Any = "hello", **ending: Any) -> Any:
+ONE_REFUND = {"id": "one-refund", "kind": "count", "at": {"tool": "issue_refund"}, "max": 1}
+TOLD = {"id": "told", "kind": "output", "holds": "output.status == 'done'"}
+ALLOWED = [{"tool": "issue_refund"}]
+INVARIANTS = some_invariants(NO_LARGE, ONE_REFUND, TOLD, allowed_writes=ALLOWED)
+
+
+def a_turn(
+    turn: int,
+    *played: Played,
+    conversation: str | None = "c1",
+    asked: Any = "hello",
+    invariants: Invariants = INVARIANTS,
+    **ending: Any,
+) -> Any:
     """A judged case that is one turn of a conversation."""
     envelope = an_envelope(a_crossing(1, "find"), conversation_id=conversation, turn=turn, input=RunInput(user=asked))
-    loaded = a_case(envelope, id=f"turn-{turn}", kind="positive")
-    count = {"id": "one-refund", "kind": "count", "at": {"tool": "issue_refund"}, "max": 1}
-    told = {"id": "told", "kind": "output", "holds": "output.status == 'done'"}
-    grader = case_grader(
-        loaded, some_invariants(NO_LARGE, count, told, allowed_writes=[{"tool": "issue_refund"}]), POLICY
-    )
+    grader = case_grader(a_case(envelope, id=f"turn-{turn}", kind="positive"), invariants, POLICY)
     transcript: Transcript = a_transcript(a_played(1, "find"), *played, **ending)
     modes = [mode_run(FULL, [Trial(transcript, grader.trial(transcript, FULL))])]
     return grader, modes, case_result(grader, modes, isolation="hermetic")
 
 
-def whole(*judged: Any) -> Conversation:
-    (one,) = whole_conversations(judged)
-    assert whole_conversations(judged[::-1]) == [one]
+def whole(*judged: Any, invariants: Invariants = INVARIANTS) -> Conversation:
+    (one,) = whole_conversations(judged, invariants)
+    assert whole_conversations(judged[::-1], invariants) == [one]
     return one
 
 
@@ -182,6 +191,31 @@ def test_same_write_in_two_turns_is_a_duplicate() -> None:
     assert "no_duplicate_write" in {
         found.assertion_id for found in whole(a_turn(0, paid(2)), a_turn(1, paid(2))).violations
     }
+
+
+def test_whole_is_judged_by_the_checks_that_are_on() -> None:
+    twice = a_turn(0, paid(2)), a_turn(1, paid(2))
+    lost = a_turn(0, book(2, order="A184"), asked="A184 please"), a_turn(1, book(2, order="X999"))
+    off = some_invariants(allowed_writes=ALLOWED, checks={"no_duplicate_write": False, "context_drift": False})
+    assert [found.assertion_id for found in whole(*twice).violations] == ["one-refund", "no_duplicate_write"]
+    assert [found.assertion_id for found in whole(*lost).violations] == ["context_drift"]
+    assert whole(*twice, invariants=off).violations == whole(*lost, invariants=off).violations == []
+
+
+def test_what_one_case_lays_over_is_not_the_whole() -> None:
+    """The first turn allows two refunds for itself; the workflow does not, and the conversation is the workflow's."""
+    overlaid = some_invariants({**ONE_REFUND, "max": 9}, allowed_writes=ALLOWED)
+    one = whole(a_turn(0, paid(2), invariants=overlaid), a_turn(1, paid(2, 50)))
+    assert [found.assertion_id for found in one.violations] == ["one-refund"]
+
+
+def test_whole_without_a_value_is_our_error() -> None:
+    nothing = {"id": "x", "kind": "must_not", "at": {"tool": "issue_refund"}, "when": "args.nothing > 1"}
+    one = whole(a_turn(0, paid(2)), a_turn(1), invariants=some_invariants(nothing))
+    assert (one.outcome, one.violations) == (E, [])
+    assert "invariants.yaml:1: the condition needs a field 'nothing'" in (one.error or "")
+    both = whole(a_turn(0, paid(2)), a_turn(1, paid(2)), invariants=some_invariants(nothing))
+    assert (both.outcome, both.error is None) == (F, False)
 
 
 def test_fact_of_an_earlier_turn_is_lost() -> None:
@@ -202,7 +236,9 @@ def test_whole_is_the_worst_of_its_turns() -> None:
 
 
 def test_single_turns_are_no_conversation() -> None:
-    assert whole_conversations([a_turn(0), a_turn(1, conversation="c2"), a_turn(2, conversation=None)]) == []
+    assert (
+        whole_conversations([a_turn(0), a_turn(1, conversation="c2"), a_turn(2, conversation=None)], INVARIANTS) == []
+    )
 
 
 def test_unended_turn_leaves_the_whole_open() -> None:

@@ -180,10 +180,20 @@ def test_conversation_may_fail_where_every_case_passed() -> None:
     turns = [TurnResult(turn=0, outcome=P, case="a"), TurnResult(turn=1, outcome=P, case="b")]
     together = Conversation(id="c1", outcome=F, turns=turns, violations=[a_violation("one-refund")])
     found = summary([a_result()], Policy(), conversations=[together])
-    assert (found.exit_code, found.reasons) == (1, ["1 conversations failed as a whole: c1 (one-refund)"])
+    assert (found.exit_code, found.reasons) == (1, ["1 conversation failed as a whole: c1 (one-refund)"])
     assert summary([a_result()], Policy(fail_on=(D, E)), conversations=[together]).exit_code == 0
     held = Conversation(id="c1", outcome=P, turns=turns)
     assert summary([a_result()], Policy(), conversations=[held]).exit_code == 0
+
+
+def test_conversation_that_could_not_be_judged_is_our_fault() -> None:
+    together = Conversation(id="c1", outcome=E, turns=[], error="x: invariants.yaml:1: no such field")
+    found = summary([a_result()], Policy(fail_on=(F,)), conversations=[together])
+    assert found.exit_code == 4
+    (reason,) = found.reasons
+    assert reason.startswith("1 conversation could not be judged as a whole by our own fault: c1 (x: invariants.yaml:1")
+    failed = msgspec.structs.replace(together, outcome=F, violations=[a_violation()])
+    assert summary([a_result()], Policy(), conversations=[failed]).exit_code == 1
 
 
 RESULTS = st.lists(st.sampled_from([a_result(), a_result(F), a_result(D), a_result(E), WAIVED, LOST]), max_size=6)

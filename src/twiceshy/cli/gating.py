@@ -163,7 +163,8 @@ def judged_run(
         judged = judging.judge_cases(
             pool, docket, rules, terms, against, heard=lambda done: progress.advance(done.result.name)
         )
-    together = whole_conversations([(one, done.modes, done.result) for one, done in zip(docket, judged, strict=True)])
+    told = [(one, done.modes, done.result) for one, done in zip(docket, judged, strict=True)]
+    together = whole_conversations(told, rules.invariants)
     verdict = _verdict(started, candidate, ready, rules, terms, policy, judged, pinned=known, together=together)
     return GateRun(verdict, ready.versions)
 

@@ -62,17 +62,28 @@ def _reference(name: str) -> GraderRef:
 def judgements(context: Context) -> list[Judgement]:
     """What every check, invariant and grader of the workflow says of the run: hard before trajectory, in the order they are written."""
     file = context.invariants.file
-    # Where no check turns a malformed call red, a condition that trips over it must not be taken for false.
-    malformed = frozenset(step.crossing.place for step, _ in calls.malformed(context) if file.checks.call_schemas)
     checks = [*_checks(file.checks), *rows.checks(context), *_asked(context)]
     found = [_guarded(name, check, context) for name, check in checks]
-    found += [
-        judge(invariant, context, malformed=malformed)
-        for invariant in context.invariants.invariants
-        if invariant.spec.tier is not Tier.SEMANTIC and binds(invariant, context)
-    ]
-    found += [_plugged(name, context) for name in file.graders]
+    found += [*_invariants(context), *(_plugged(name, context) for name in file.graders)]
     return sorted(found, key=lambda judgement: list(Tier).index(judgement.tier))
+
+
+def together(context: Context) -> list[Judgement]:
+    """What the invariants, and no duplicate write, say of the turns of a conversation as one run.
+
+    Checks that ask for one record (counts, explained writes) and loops, which a user may ask for, are judged by turn.
+    """
+    wanted = [found for found in _checks(context.invariants.file.checks) if found[0] == "no_duplicate_write"]
+    return [*_invariants(context), *(_guarded(name, check, context) for name, check in wanted)]
+
+
+def _invariants(context: Context) -> Iterator[Judgement]:
+    # Where no check turns a malformed call red, a condition that trips over it must not be taken for false.
+    checked = context.invariants.file.checks.call_schemas
+    malformed = frozenset(step.crossing.place for step, _ in calls.malformed(context) if checked)
+    for invariant in context.invariants.invariants:
+        if invariant.spec.tier is not Tier.SEMANTIC and binds(invariant, context):
+            yield judge(invariant, context, malformed=malformed)
 
 
 def _checks(checks: Checks) -> Iterator[tuple[str, Callable[[Context], Judgement]]]:
