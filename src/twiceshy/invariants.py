@@ -32,7 +32,7 @@ from twiceshy.specs import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterator, Sequence
     from pathlib import Path
 
     from twiceshy.documents import Document
@@ -133,7 +133,7 @@ def load(path: Path, *, tools: Collection[str] | None = None) -> Invariants:
     _refuse_twice(document, file.invariants)
     if tools is not None:
         for at, write in enumerate(file.allowed_writes):
-            _require_listed(document, f"$.allowed_writes[{at}]", [write.tool], tools)
+            _require_listed(document, f"$.allowed_writes[{at}]", write.tool, tools)
         _refuse_unlisted(document, file.invariants, tools)
     _refuse_unjudged(document, file.invariants, file)
     allowed = tuple((write, _allowed(document, at, write)) for at, write in enumerate(file.allowed_writes))
@@ -208,7 +208,7 @@ def _incomplete(spec: Spec) -> str | None:
 
 
 def _unasked(spec: Spec) -> str | None:
-    if spec.kind is not Sort.OUTPUT or spec.rubric is UNSET:
+    if spec.rubric is UNSET:
         return "the semantic tier is judged by a rubric; write kind: output and rubric."
     return "a rubric stands alone; leave out schema and holds." if spec.schema or spec.holds else None
 
@@ -258,27 +258,27 @@ def _refuse_unlisted(
     document: Document, specs: Sequence[Spec], tools: Collection[str], *, under: str = "invariants"
 ) -> None:
     for at, spec in enumerate(specs):
-        here = f"$.{under}[{at}]"
-        for part in ("at", "first", "then"):
-            selector = getattr(spec, part)
-            if selector is not None and selector.tool not in (None, "*"):
-                _require_listed(document, f"{here}.{part}", [selector.tool], tools)
-        for part in ("when", "holds"):
-            _require_listed(document, f"{here}.{part}", _RESULT_OF.findall(getattr(spec, part) or ""), tools)
-        _require_listed(
-            document, f"{here}.reads", [name for text in spec.reads if (name := Read.parse(text).tool)], tools
-        )
+        for part, tool in _named(spec):
+            _require_listed(document, f"$.{under}[{at}].{part}", tool, tools)
 
 
-def _require_listed(document: Document, here: str, names: Iterable[str], tools: Collection[str]) -> None:
-    for name in names:
-        if name not in tools:
-            raise InvariantError.at(
-                document.path,
-                f"tool {name!r} is not listed in tools.yaml.",
-                line=document.line(here),
-                hint=nearest(name, tools),
-            )
+def _named(spec: Spec) -> Iterator[tuple[str, str]]:
+    """The tools that an invariant names, each with the part of it that does."""
+    for part in ("at", "first", "then"):
+        selector = getattr(spec, part)
+        if selector is not None and selector.tool not in (None, "*"):
+            yield part, selector.tool
+    for part in ("when", "holds"):
+        source = getattr(spec, part)
+        if source is not None:
+            yield from ((part, tool) for tool in _RESULT_OF.findall(source))
+    yield from (("reads", tool) for text in spec.reads if (tool := Read.parse(text).tool))
+
+
+def _require_listed(document: Document, here: str, tool: str, tools: Collection[str]) -> None:
+    if tool not in tools:
+        problem = f"tool {tool!r} is not listed in tools.yaml."
+        raise InvariantError.at(document.path, problem, line=document.line(here), hint=nearest(tool, tools))
 
 
 def _refuse_unjudged(
