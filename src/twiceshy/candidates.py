@@ -15,7 +15,7 @@ from twiceshy.errors import CandidateError, TwiceshyError, nearest
 from twiceshy.identity import digest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     Agent = Callable[[Any], Any]
     Factory = Callable[[Boundary], Agent]
@@ -124,23 +124,33 @@ def _versions(boundary: Boundary, agent: Agent, said: Candidate) -> Versions:
         name: LayerVersion(name=name, version=version, digest=digest(version))
         for name, version in said.versions.items()
     }
-    prompts = {model.name: model.prompt for model in boundary.models.values() if model.prompt is not None}
-    code = {f"{code.kind}:{code.name}@{code.at}": _source(code.fn) for code in boundary.code}
-    routing = {name: text for name, text in code.items() if name.startswith(Kind.ROUTER)}
-    models = {model.name: model.version or _source(model.fn) for model in boundary.models.values()}
+    agents = list(_agents(boundary))
+    asked = {f"{path}{model.name}": model for path, one in agents for model in one.models.values()}
+    models = {name: model.version or _source(model.fn) for name, model in asked.items()}
+    prompts = {name: model.prompt for name, model in asked.items() if model.prompt is not None}
+    held = {f"{path}{code.kind}:{code.name}@{code.at}": code for path, one in agents for code in one.code}
+    code = {name: _source(one.fn) for name, one in held.items()}
+    routing = {name: code[name] for name, one in held.items() if one.kind is Kind.ROUTER}
+    schemas: dict[str, dict[str, object]] = {}
+    for path, one in agents:
+        for tool in one.tools.values():
+            schemas.setdefault(tool.name, {}).update({f"{path}schema": tool.schema} if tool.schema else {})
     return Versions(
         model=named.get("model") or _layer("model", models),
         prompt=named.get("prompt") or _layer("prompt", prompts),
-        tools={
-            tool.name: named.get(f"tool:{tool.name}")
-            or _layer(tool.name, {"schema": tool.schema} if tool.schema else {})
-            for tool in boundary.tools.values()
-        },
+        tools={name: named.get(f"tool:{name}") or _layer(name, content) for name, content in schemas.items()},
         routing=named.get("routing") or _layer("routing", routing),
         memory=named.get("memory", LayerVersion()),
         skills=named.get("skills", LayerVersion()),
         harness=named.get("harness") or _layer("harness", {**code, "agent": _source(agent)}),
     )
+
+
+def _agents(boundary: Boundary, path: str = "") -> Iterator[tuple[str, Boundary]]:
+    """What every agent declares, with its path below the first: `helper/`."""
+    yield path, boundary
+    for name, inner in boundary.inner.items():
+        yield from _agents(inner, f"{path}{name}/")
 
 
 def _layer(name: str, content: Mapping[str, object]) -> LayerVersion:

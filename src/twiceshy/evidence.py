@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
@@ -139,6 +139,18 @@ class Run:
     def writes(self) -> Iterator[Step]:
         """The writes that happened or may have."""
         return (step for step in self.calls() if self.is_write(step) and step.fate is not Fate.NOTHING)
+
+    @cached_property
+    def nth(self) -> Mapping[int, int]:
+        """Which of equal writes each one is, from 1, by its step; the attempts of one call are one."""
+        counted: Counter[tuple[str, str]] = Counter()
+        found = {}
+        for write in self.writes():
+            call = write.crossing.name, write.key
+            if write.crossing.attempt == 1 or call not in counted:
+                counted[call] += 1
+            found[write.crossing.seq] = counted[call]
+        return found
 
     def is_write(self, step: Step) -> bool:
         """Whether the policy says that this call writes."""

@@ -18,7 +18,7 @@ LAYERS = ("model", "prompt", "routing", "memory", "skills", "harness")
 
 
 class Exercise(NamedTuple):
-    """The layers that ran live in a run, and those it met only frozen."""
+    """The layers of which something ran live in a run, and those of which it met something only frozen: one of two models, one of two guards."""
 
     live: frozenset[str]
     frozen: frozenset[str]
@@ -26,15 +26,16 @@ class Exercise(NamedTuple):
 
 def exercise(transcripts: Iterable[Transcript]) -> Exercise:
     """What these runs exercised between them. The loop itself always runs; a layer that no crossing speaks for is neither live nor frozen."""
-    live: set[str] = set()
-    met: set[str] = set()
+    live: set[tuple[str, str]] = set()
+    met: set[tuple[str, str]] = set()
     for transcript in transcripts:
         for played in transcript.played:
             for layer, ran in _layers(played):
-                met.add(layer)
+                boundary = layer, f"{played.crossing.kind}:{played.crossing.name}"
+                met.add(boundary)
                 if ran:
-                    live.add(layer)
-    return Exercise(frozenset(live), frozenset(met - live))
+                    live.add(boundary)
+    return Exercise(frozenset(layer for layer, _ in live), frozenset(layer for layer, _ in met - live))
 
 
 def changed_layers(candidate: Versions, champion: Versions) -> frozenset[str]:

@@ -25,7 +25,7 @@ from twiceshy.transcript import Diverged
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from twiceshy.casefile import LoadedCase
+    from twiceshy.casefile import Case, LoadedCase
     from twiceshy.cutpoint import CutPoint
     from twiceshy.envelope import Envelope
     from twiceshy.evidence import Run, Step
@@ -110,7 +110,8 @@ class CaseGrader:
 
     def _terms(self, cut: CutPoint, reached: Step | None) -> CaseTerms:
         case = self.loaded.case
-        enforce = cut.mode is Mode.CUT_POINT if case.enforce_counts is UNSET else bool(case.enforce_counts)
+        stands = cut.mode is Mode.CUT_POINT or "call_counts" in case.invariants
+        enforce = stands if case.enforce_counts is UNSET else bool(case.enforce_counts)
         return CaseTerms(
             names=frozenset([*case.invariants, *case.decided_by]), recorded=self.recorded, opportunity=reached, expected=case.expect.writes,
             rows=case.expect.rows,
@@ -131,12 +132,13 @@ def case_grader(
     Raises CaseError where the case names an invariant that the workflow lacks, or an opportunity that the record lacks; PluginError for a grader that does
     not load: all of it before anything runs. A case that asks for a mode which no gate accepts is refused too.
     """
-    graders.loaded(invariants)
+    on = {reference.id for reference in graders.loaded(invariants)}
     case = loaded.case
     if case.overlay is not UNSET:
         invariants = overlaid(invariants, Document(loaded.path / "case.yaml"), case.overlay, tools=policy.tools)
     _refuse_modes(loaded)
     _refuse_names(loaded, invariants)
+    _refuse_unjudged(loaded, on | _asked(case, invariants))
     recorded = recorded_run(loaded.envelope, policy)
     if case.latency is not UNSET and not latency.duration_ns(recorded):
         raise CaseError.at(loaded.path, "it asks for a latency, and its record holds no times.")
@@ -171,6 +173,29 @@ def _refuse_names(loaded: LoadedCase, invariants: Invariants) -> None:
             raise CaseError.at(
                 loaded.path, f"decided_by names {name!r}, which is a {known.spec.kind}; only a must_happen can decide."
             )
+
+
+def _asked(case: Case, invariants: Invariants) -> set[str]:
+    """The checks that judge a case because it asks for them, or because the user speaks more than once."""
+    rows, writes = case.expect.rows, case.expect.writes
+    asked = {
+        "goal": bool(rows.goal),
+        "nothing_else": rows.nothing_else,
+        "expected_writes": case.expect.in_order or any(write.times is not None for write in writes),
+        "latency": case.latency is not UNSET,
+        "context_drift": invariants.file.checks.context_drift is not False,
+    }
+    return {name for name, on in asked.items() if on}
+
+
+def _refuse_unjudged(loaded: LoadedCase, on: Collection[str]) -> None:
+    """Raise CaseError for a check that the case stands for and that judges nothing of it."""
+    for name in loaded.case.invariants:
+        if name in BUILT_IN and name not in on:
+            problem = (
+                f"the case stands for {name}, which is off here or has nothing to go by: it would never be judged."
+            )
+            raise CaseError.at(loaded.path, problem, hint="Switch it on in invariants.yaml, or say what is expected.")
 
 
 class Finding(Record, frozen=True, kw_only=True):
@@ -266,7 +291,7 @@ def _crashed(transcript: Transcript, run: Run) -> _Verdict | None:
 def _at_the_end(
     transcript: Transcript, found: Sequence[Judgement], measured: Sequence[Score], names: Collection[str]
 ) -> _Verdict:
-    """What an undiverged end comes to. Of stale outputs the contract stays open; one that the case stands for (names) is then not judged, and so the case is not."""
+    """What an undiverged end comes to. names: the ids that the case stands for."""
     if any(lacking(judgement) and not judgement.stale and judgement.unknown is None for judgement in found):
         return _Verdict(outcome=Outcome.FAILED, failure=Failure.OPEN_MUST_HAPPEN)
     for judgement in found:
@@ -275,18 +300,32 @@ def _at_the_end(
             return _diverged(transcript, judgement.unknown, place, boundary, f"{judgement.id}: {judgement.detail}")
     if any(score.passed is False for score in measured):
         return _Verdict(outcome=Outcome.FAILED, failure=Failure.DIMENSION)
+    return _unproven(transcript, found, names) or _improvised(transcript, found) or _Verdict(outcome=Outcome.PASSED)
+
+
+def _unproven(transcript: Transcript, found: Sequence[Judgement], names: Collection[str]) -> _Verdict | None:
+    """Of stale outputs the contract stays open; one that the case stands for is then not judged, and so the case is not. Nor is it where a check of its own had nothing to judge."""
     stale = [judgement for judgement in found if judgement.stale]
     unproven = [judgement.id for judgement in stale if judgement.kind != Sort.OUTPUT or judgement.id in names]
     if unproven:
         detail = f"only outputs that were recorded for other inputs are left to show {', '.join(unproven)}"
         return _diverged(transcript, Divergence.MODEL_EXHAUSTED, detail=detail)
+    judged = {judgement.id for judgement in found if judgement.truth is not Truth.OPEN}
+    unjudged = sorted({*names} & {*BUILT_IN} - judged)
+    if unjudged:
+        detail = f"{unjudged[0]}, for which the case stands, had nothing to judge"
+        return _diverged(transcript, Divergence.OPPORTUNITY_NOT_REACHED, detail=detail)
+    return None
+
+
+def _improvised(transcript: Transcript, found: Sequence[Judgement]) -> _Verdict | None:
     for judgement in found:
         if judgement.improvised and judgement.truth is Truth.SATISFIED:
             detail = f"{judgement.id} rests on it alone"
             return _diverged(
                 transcript, Divergence.WRITE_UNANSWERABLE, judgement.place or "end", judgement.boundary or "run", detail
             )
-    return _Verdict(outcome=Outcome.PASSED)
+    return None
 
 
 def _diverged(

@@ -190,7 +190,7 @@ def _check_shape(document: Document, here: str, spec: Spec) -> None:
     if extra:
         line = document.line(f"{here}.{extra[0]}")
         raise InvariantError.at(document.path, f"{spec.id!r}: kind {spec.kind} takes no {', '.join(extra)}.", line=line)
-    problem = _incomplete(spec)
+    problem = _incomplete(spec) or _ungranted(spec)
     if problem:
         raise InvariantError.at(document.path, f"{spec.id!r}: {problem}", line=document.line(here))
 
@@ -205,6 +205,14 @@ def _incomplete(spec: Spec) -> str | None:
     if spec.kind is Sort.OUTPUT and spec.schema is None and spec.holds is None:
         return "an output invariant needs schema, holds or both."
     return None
+
+
+def _ungranted(spec: Spec) -> str | None:
+    """A request is not a grant, and neither is every answer to it (semantics.md §4)."""
+    needed = spec.first if spec.kind is Sort.ORDER else spec.at if spec.kind is Sort.MUST_HAPPEN else None
+    if needed is None or needed.human is None or needed.returned is not UNSET:
+        return None
+    return f"{needed.human} may refuse; say under `returned` which answer is meant, or `returned: {{}}` for any."
 
 
 def _unasked(spec: Spec) -> str | None:

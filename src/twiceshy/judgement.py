@@ -15,7 +15,7 @@ from twiceshy.schemas import SchemaBreak
 from twiceshy.worlds.goals import HowChanged, RowTerms
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from twiceshy.evidence import Run, Step
     from twiceshy.writes import DeclaredWrite
@@ -108,9 +108,10 @@ class CaseTerms:
     latency: float | None = None
 
     @cached_property
-    def recorded_writes(self) -> frozenset[tuple[str, str]]:
-        """(tool, key) of every write of the recorded run that may have happened."""
-        return frozenset((write.crossing.name, write.key) for write in self.recorded.writes())
+    def recorded_writes(self) -> Mapping[tuple[str, str], int]:
+        """How often each write (tool, key) of the recorded run may have happened; the attempts of one call are one."""
+        nth = self.recorded.nth
+        return {(write.crossing.name, write.key): nth[write.crossing.seq] for write in self.recorded.writes()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

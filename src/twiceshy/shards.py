@@ -25,8 +25,7 @@ from twiceshy.encoding import record_line, record_of
 from twiceshy.envelope import Record, Versions
 from twiceshy.errors import TwiceshyError
 from twiceshy.evidence import replayed_run
-from twiceshy.graders.duplicates import duplicates
-from twiceshy.graders.explained import Explanation, explanation
+from twiceshy.graders.explained import Explanation, explanation, repeated
 from twiceshy.grading import TrialVerdict
 from twiceshy.judgement import CaseTerms, Context
 from twiceshy.judging import Terms
@@ -224,9 +223,9 @@ def _intents(grader: CaseGrader, transcript: Transcript) -> Iterator[IntentLine]
     run = replayed_run(transcript, grader.policy, workflow=grader.loaded.case.workflow)
     case = CaseTerms(names=frozenset(), recorded=grader.recorded, expected=grader.loaded.case.expect.writes)
     context = Context(run=run, invariants=grader.invariants, case=case)
-    explained = {step.crossing.seq: explanation(step, context) for step in run.writes()}
+    repeats = repeated(run)
+    explained = {step.crossing.seq: explanation(step, context, repeats=repeats) for step in run.writes()}
     known: Explanation = "recorded"  # what a write that the record holds under other writes is, whoever asked for it
-    repeats = {again.crossing.seq for again, _, _ in duplicates(run)}
     for played in transcript.played:
         crossing = played.crossing
         if played.intent:

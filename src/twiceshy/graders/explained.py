@@ -6,10 +6,13 @@ from typing import TYPE_CHECKING, Literal
 
 from twiceshy.conditions import MissingField
 from twiceshy.evidence import Step, StepFacts
+from twiceshy.graders.duplicates import duplicates
 from twiceshy.invariants import Sort
 from twiceshy.judgement import Judgement
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from twiceshy.conditions import Condition
     from twiceshy.evidence import Run
     from twiceshy.invariants import AllowedWrite
@@ -28,16 +31,26 @@ def explained_writes(context: Context) -> Judgement:
     )
     run = context.run
     if context.case is not None:
+        repeats = repeated(run)
         for step in run.writes():
-            if explanation(step, context) is None:
+            if explanation(step, context, repeats=repeats) is None:
                 return blank.at(step)
     return blank.kept(run)
 
 
-def explanation(step: Step, context: Context) -> Explanation | None:
-    """What explains a write of a replay: it was recorded with this key, the case expects it, or the workflow allows it."""
+def repeated(run: Run) -> frozenset[int]:
+    """The steps of the writes that repeat an earlier one: that is what `no_duplicate_write` says of them."""
+    return frozenset(again.crossing.seq for again, _, _ in duplicates(run))
+
+
+def explanation(step: Step, context: Context, *, repeats: Collection[int]) -> Explanation | None:
+    """What explains a write of a replay: it was recorded with this key, and as often; the case expects it, or the workflow allows it.
+
+    repeats: the steps that another check speaks of. A write made again after others is none of them, and the record explains it once.
+    """
     case = context.case
-    if case is None or (step.crossing.name, step.key) in case.recorded_writes:
+    recorded = 0 if case is None else case.recorded_writes.get((step.crossing.name, step.key), 0)
+    if case is None or (recorded and (step.crossing.seq in repeats or context.run.nth[step.crossing.seq] <= recorded)):
         return "recorded"
     if any(write.fits(step.crossing.name, step.args) for write in case.expected):
         return "expected"

@@ -134,7 +134,7 @@ class Calls:
 
     def _recorded(self, call: Call, crossing: Crossing, hit: Hit) -> Answered:
         recorded = hit.recording.crossing
-        if hit.recording.raised is None and _side_unknown(call, recorded):
+        if _side_unknown(call, recorded, raised=hit.recording.raised is not None):
             self._course.diverge(crossing, Divergence.SIDE_UNKNOWN, f"recorded at {recorded.place}")
         self._course.pinned.passes(recorded)
         if hit.recording.raised is not None:
@@ -246,11 +246,7 @@ def _known(call: Call, asked: Any, text: bytes | None, outcome: Answered) -> dic
     return known if answer is None else {**known, "raw": answer}
 
 
-def _side_unknown(call: Call, recorded: Crossing) -> bool:
+def _side_unknown(call: Call, recorded: Crossing, *, raised: bool) -> bool:
     """Whether a live hook needs a side that was not recorded: arguments before defaults and hooks, or the result before hooks."""
-    nothing = recorded.raw is UNSET and recorded.shown is UNSET
-    return (
-        nothing
-        or (recorded.raw is UNSET and "after" in call.hooked)
-        or (recorded.seen is UNSET and "before" in call.hooked)
-    )
+    nothing = recorded.raw is UNSET and (recorded.shown is UNSET or "after" in call.hooked)
+    return (nothing and not raised) or (recorded.seen is UNSET and "before" in call.hooked)

@@ -55,7 +55,8 @@ class Models:
         served = crossing if call.stream else msgspec.structs.replace(crossing, raw=recorded.raw)
         self._course.journal.ahead(
             Played(
-                crossing=served, boundary=BoundaryState.FROZEN, answered_by=AnsweredBy.RECORDED, matched=recorded.place,
+                crossing=served, boundary=BoundaryState.FROZEN, matched=recorded.place,
+                answered_by=AnsweredBy.REPEATED if found.again else AnsweredBy.RECORDED,
                 stale=self._course.stale, drift=found.drift, exercised=False,
             )
         )  # fmt: skip
