@@ -10,8 +10,8 @@ def report(
     *,
     holds: bool,
     peers: Mapping[str, object] | None = None,
-) -> None:
-    """Print the one JSON line every benchmark ends with.
+) -> int:
+    """Print the one JSON line every benchmark ends with; what comes back is its exit code: 0 where the claim holds, else 1.
 
     figures: the measured values, under the names that README and docs cite; peers: the same for what they are measured against.
     holds: whether the claim the script stands for is true on these figures. Raises ValueError for NaN or infinity, TypeError
@@ -19,3 +19,4 @@ def report(
     """
     line = {"benchmark": name, "figures": dict(figures), "peers": dict(peers or {}), "holds": holds}
     print(json.dumps(line, allow_nan=False), flush=True)
+    return 0 if holds else 1

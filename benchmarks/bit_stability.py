@@ -58,7 +58,7 @@ def played(
                 yield f"{judged.loaded.case.id} [{mode.cut.label}]", mode.trials[0].transcript.digest
 
 
-def main() -> None:
+def main() -> int:
     """Replay, count the digests, and report."""
     root = Path(__file__).resolve().parents[1]
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS
@@ -84,8 +84,8 @@ def main() -> None:
         "distinct_digests_max": most,
         "unstable": unstable,
     }
-    report("bit_stability", figures, holds=most == 1)
+    return report("bit_stability", figures, holds=most == 1)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -153,7 +153,7 @@ def told(found: Sequence[Tried], mode: str) -> None:
         assert mode not in one.killed or one.why is None, f"{one.name} is called equivalent, and {mode} killed it"
 
 
-def main() -> None:
+def main() -> int:
     """Run every mutant in every mode, and report."""
     found: list[Tried] = []
     slips: list[Tried] = []
@@ -185,8 +185,8 @@ def main() -> None:
         **chronicle("--mutants"),
     }
     sys.stdout.flush()
-    report("mutants", figures, holds=holds, peers={"agent-chronicle": peer})
+    return report("mutants", figures, holds=holds, peers={"agent-chronicle": peer})
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -8,6 +8,7 @@ Peers: the same names where they have the thing. Chronicle 1.1.1 replays from a 
 
 import os
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -161,7 +162,7 @@ def holds(figures: dict[str, float], peers: dict[str, dict[str, Any]]) -> bool:
     )
 
 
-def main() -> None:
+def main() -> int:
     """Measure and report."""
     figures: dict[str, float] = {}
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
@@ -173,7 +174,7 @@ def main() -> None:
         figures["record_us"] = record_us(1000, 7)
         figures |= trials_ms(Path(folder), 30)
     peers = {peer: measured(peer, list(SIZES)) for peer in PEERS}
-    report(
+    return report(
         "replay_cost",
         {name: round(value, 2) for name, value in figures.items()},
         holds=holds(figures, peers),
@@ -182,4 +183,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

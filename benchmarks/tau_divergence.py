@@ -152,8 +152,9 @@ def main() -> int:
     holds = all(found[name] == value for name, value in KNOWN.items()) and all(
         stateless[name] == value for name, value in KNOWN_STATELESS.items()
     )
-    report("tau_divergence", found, holds=holds, peers={"independent_count": KNOWN | {"stateless": KNOWN_STATELESS}})
-    return 0 if holds else 1
+    return report(
+        "tau_divergence", found, holds=holds, peers={"independent_count": KNOWN | {"stateless": KNOWN_STATELESS}}
+    )
 
 
 if __name__ == "__main__":

@@ -146,8 +146,7 @@ def main() -> int:
     figures: dict[str, object] = {"calls": len(found)}
     figures |= {f"{sort}s_equal_share": round(same[sort] / asked[sort], 4) for sort in ("read", "write", "error")}
     holds = all(figures[f"{sort}s_equal_share"] == 1.0 for sort in ("read", "write", "error"))
-    report("tau_world", figures, holds=holds)
-    return 0 if holds else 1
+    return report("tau_world", figures, holds=holds)
 
 
 if __name__ == "__main__":

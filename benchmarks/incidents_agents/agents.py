@@ -11,7 +11,9 @@ from typing import Any
 
 from benchmarks.incidents_agents.catalog import SCENARIOS
 from benchmarks.incidents_agents.scenario import Record, Scenario
+from benchmarks.incidents_agents.systems import reached
 from twiceshy import Boundary
+from twiceshy.identity import digest
 
 Agent = Callable[[Record], Record]
 Guarded = Mapping[str, Callable[..., Record]]
@@ -29,7 +31,7 @@ def build(
     """
     tools = {name: (guarded or {}).get(name, scenario.guarded) for name, scenario in SCENARIOS.items()}
     parts = {name: _part(boundary, SCENARIOS[name], tools[name], mode, change, facts) for name in SCENARIOS}
-    notify = boundary.tool("notify", _sent, effect="write", schema=_arguments(to=_TEXT, body=_TEXT))
+    notify = boundary.tool("notify", partial(_done, "notify"), effect="write", schema=_arguments(to=_TEXT, body=_TEXT))
     planner = boundary.model("planner", plan)
     finalizer = boundary.model("finalizer", finalize)
 
@@ -71,8 +73,12 @@ def finalize(request: Record) -> Record:
 def _part(
     boundary: Boundary, scenario: Scenario, guarded: Callable[..., Record], mode: str, change: Callable[[Record], Record], facts: Record,
 ) -> tuple[Callable[..., Any], Callable[..., Any]]:  # fmt: skip
-    look_up = boundary.tool(scenario.reads, lambda id: dict(facts), effect="read", schema=_arguments(id=_TEXT))  # noqa: A006, ARG005 - it has a name
-    act = boundary.tool(scenario.writes, effect="write")
+    def find(id: str) -> Record:  # noqa: A002, ARG001 - it has a name
+        found: Record = reached(scenario.reads, dict(facts))
+        return found
+
+    look_up = boundary.tool(scenario.reads, find, effect="read", schema=_arguments(id=_TEXT))
+    act = boundary.tool(scenario.writes, partial(_done, scenario.writes), effect="write")
 
     def run(value: Record) -> Record:
         return change(guarded(partial(act), mode, value["facts"], **value["asked"]))
@@ -93,8 +99,10 @@ def _arguments(**properties: Record) -> Record:
     return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
 
 
-def _sent(to: str, body: str) -> Record:
-    return {"queued": bool(to and body)}
+def _done(tool: str, /, **asked: Any) -> Record:
+    """The act itself, which acknowledges."""
+    told: Record = reached(tool, {"ok": True, "id": digest(asked)[:8]})
+    return told
 
 
 def _swallowed(look_up: Callable[..., Any]) -> None:

@@ -61,20 +61,12 @@ def _saved(scenario: Scenario, ask: Ask, label: str, folder: Path, *, mode: str,
 
 
 def recorded(scenario: Scenario, ask: Ask, mode: str, name: str) -> Envelope:
-    """A live run of the agent on one ask, its acts standing for themselves."""
+    """A live run of the agent on one ask, its systems reached."""
     ticks = iter(range(TUESDAY_NS, TUESDAY_NS + 10**12, 1_000_000))
     recorder = Recorder(policy=RULES.policy, now_ns=partial(next, ticks))
-    agent = build(_Doing(recorder), mode=mode, facts=ask.facts)
+    agent = build(Boundary(recorder), mode=mode, facts=ask.facts)
     user = {"incident": scenario.name, "id": ask.facts["id"], "wish": ask.asked}
     return recorder.envelope(
         trace_id=digest(name)[:32], source="benchmark", workflow="incidents", run_input=RunInput(user=user), disposition=run(agent, user),
         pins=Pins(clock=Clock(instant_ns=TUESDAY_NS)),
     )  # fmt: skip
-
-
-class _Doing(Boundary):
-    """A boundary whose acts are done: each answers that it was."""
-
-    def tool(self, name: str, fn: Any = None, **rest: Any) -> Any:
-        """A tool without code of its own acknowledges."""
-        return super().tool(name, fn or (lambda **asked: {"ok": True, "id": digest(asked)[:8]}), **rest)
