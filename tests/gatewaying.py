@@ -8,7 +8,7 @@ from typing import Any
 
 from builders import a_crossing, a_policy, an_envelope
 from twiceshy.boundary import Boundary
-from twiceshy.envelope import Crossing, Envelope, Kind
+from twiceshy.envelope import Crossing, Envelope, Grade, Kind
 from twiceshy.gateway.answering import Gateway
 from twiceshy.gateway.catalog import catalog_of
 from twiceshy.gateway.server import Server
@@ -20,6 +20,9 @@ from twiceshy.transcript import Transcript
 TOKEN = "the-token-of-this-run"  # noqa: S105 - of a gateway that lives for one test
 WEATHER = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 OFFER = {"type": "function", "name": "get_weather", "description": "The weather of a city.", "parameters": WEATHER}
+
+UNKNOWN_OFFERS = {"R7": Grade(grade="missing")}
+"""Of a record whose requests do not say what they offered."""
 
 
 @dataclass(kw_only=True)

@@ -75,9 +75,10 @@ class _Outputs:
 
 
 class FrozenModels:
-    """The model outputs of one envelope."""
+    """The model outputs of one envelope. whole: whether its requests say all of what they offered, so that what one does not name it did not offer."""
 
-    def __init__(self, crossings: Iterable[Crossing]) -> None:
+    def __init__(self, crossings: Iterable[Crossing], *, whole: bool = True) -> None:
+        self._whole = whole
         self._outputs: dict[tuple[str, str], _Outputs] = defaultdict(_Outputs)
         for crossing in crossings:
             if crossing.kind is Kind.MODEL and _answered(crossing):
@@ -90,7 +91,7 @@ class FrozenModels:
         if at is None:
             return NoOutput(Divergence.MODEL_EXHAUSTED, f"{len(outputs.crossings)} recorded outputs, all served")
         crossing = outputs.crossings[at]
-        refusal = _refusal(crossing, request)
+        refusal = _refusal(crossing, request, whole=self._whole)
         if refusal is not None:
             return refusal
         again = at in outputs.served
@@ -141,11 +142,12 @@ def _answered(crossing: Crossing) -> bool:
     return crossing.raw is not UNSET or crossing.error is not None or crossing.chunks is not None
 
 
-def _refusal(crossing: Crossing, request: Any) -> NoOutput | None:
+def _refusal(crossing: Crossing, request: Any, *, whole: bool) -> NoOutput | None:
     asked = request if isinstance(request, dict) else {}
     if isinstance(crossing.seen, dict):
         for part in ("tools", "output_format"):
-            if part in crossing.seen and not equal(crossing.seen[part], asked.get(part)):
+            known = whole or part in crossing.seen
+            if known and not equal(crossing.seen.get(part) or None, asked.get(part) or None):
                 return NoOutput(Divergence.MODEL_SHAPE, f"the request's {part} differ from the recorded ones")
     if "tools" in asked:
         offered = {tool.get("name") for tool in asked["tools"] or () if isinstance(tool, dict)}

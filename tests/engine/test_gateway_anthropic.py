@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from builders import a_crossing, an_envelope
-from gatewaying import OFFER, TOKEN, a_turn, a_weather_case, an_output, serving
+from gatewaying import OFFER, TOKEN, UNKNOWN_OFFERS, a_turn, a_weather_case, an_output, serving
 from twiceshy.envelope import Kind
 
 TOOLS: Any = [
@@ -95,7 +95,9 @@ def test_both_wires_ask_one_model_alike(monkeypatch: pytest.MonkeyPatch) -> None
     import openai
 
     asked = "Which is warmer?"
-    with serving(an_envelope(a_turn(1, an_output("a"), seen={}), a_turn(2, an_output("b"), seen={}))) as served:
+    with serving(
+        an_envelope(a_turn(1, an_output("a"), seen={}), a_turn(2, an_output("b"), seen={}), grades=UNKNOWN_OFFERS)
+    ) as served:
         served.clients(monkeypatch)
         with anthropic.Anthropic() as client, openai.OpenAI() as other:
             client.messages.create(

@@ -6,7 +6,7 @@ import pytest
 from pydantic import BaseModel
 
 from builders import a_crossing, an_envelope
-from gatewaying import OFFER, a_call, a_turn, a_weather_case, an_output, serving
+from gatewaying import OFFER, UNKNOWN_OFFERS, a_call, a_turn, a_weather_case, an_output, serving
 from twiceshy.envelope import ErrorRecord, Kind
 from twiceshy.outcome import Divergence
 
@@ -246,7 +246,8 @@ def test_what_no_wire_can_carry_is_our_fault(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_tool_that_is_not_offered_diverges(monkeypatch: pytest.MonkeyPatch) -> None:
-    with serving(an_envelope(a_turn(1, an_output(a_call("Leith")), seen={"messages": []}))) as served:
+    proposed = a_turn(1, an_output(a_call("Leith")), seen={"messages": []})
+    with serving(an_envelope(proposed, grades=UNKNOWN_OFFERS)) as served:
         served.clients(monkeypatch)
         other: Any = [{"type": "function", "function": {"name": "get_tide", "parameters": {}}}]
         with openai.OpenAI() as client, pytest.raises(openai.ConflictError) as missed:

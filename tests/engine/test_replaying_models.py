@@ -1,12 +1,14 @@
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 from builders import recorded, replayed
 from shop import POLICY, Agent, diverged, record, replay
 from twiceshy.boundary import Boundary
 from twiceshy.cutpoint import CutPoint
+from twiceshy.envelope import Grade
 from twiceshy.outcome import BoundaryState, Divergence, Mode
 
 
@@ -29,7 +31,8 @@ def test_a_changed_prompt_is_noted_as_drift() -> None:
         ({"messages": [1], "tools": [{"name": "find"}]}, None),
         ({"messages": [2], "tools": [{"name": "find"}]}, None),
         ({"messages": [1], "tools": [{"name": "find", "parameters": {}}]}, Divergence.MODEL_SHAPE),
-        ({"messages": [1], "tools": [{"name": "find"}], "output_format": "json"}, None),
+        ({"messages": [1], "tools": [{"name": "find"}], "output_format": "json"}, Divergence.MODEL_SHAPE),
+        ({"messages": [1], "tools": [{"name": "find"}], "output_format": None}, None),
         ({"messages": [1], "tools": []}, Divergence.MODEL_SHAPE),
     ],
 )
@@ -38,6 +41,22 @@ def test_a_frozen_output_needs_the_same_tools(request_: Any, kind: Divergence | 
         return lambda user, find, pay, planner: planner(request)
 
     assert diverged(replay(record(asks({"messages": [1], "tools": [{"name": "find"}]})), asks(request_))) is kind
+
+
+@pytest.mark.parametrize(
+    ("grade", "kind"), [(None, Divergence.MODEL_SHAPE), ("recorded", Divergence.MODEL_SHAPE), ("missing", None), ("derived", None)]
+)  # fmt: skip
+def test_what_no_request_names_was_not_offered(grade: Any, kind: Divergence | None) -> None:
+    """Unless the record grades that nobody knows what was."""
+
+    def asks(**more: Any) -> Callable[..., Any]:
+        return lambda user, find, pay, planner: planner({"messages": [1], **more})
+
+    grades = {} if grade is None else {"R7": Grade(grade=grade)}
+    envelope = msgspec.structs.replace(record(asks()), grades=grades)
+    for more in ({"tools": [{"name": "wipe"}]}, {"output_format": "json"}):
+        assert diverged(replay(envelope, asks(**more))) is kind
+    assert replay(envelope, asks(tools=[], output_format=None)).divergence is None
 
 
 def test_a_proposal_must_still_be_offered() -> None:

@@ -39,7 +39,7 @@ class Replay:
         self._course = course = Course(envelope, terms, journal, clock, on_end)
         matcher, models, history = (
             Matcher(envelope.crossings, terms.policy),
-            FrozenModels(envelope.crossings),
+            FrozenModels(envelope.crossings, whole=_offers_are_known(envelope)),
             History(terms.policy),
         )
         world = WorldSide(terms.world() if terms.world else None, terms.cut, terms.policy)
@@ -76,3 +76,9 @@ class Replay:
         """End the run: live code reaches for a system outside. Cut off from it, it would be judged by how it takes a failure that production never had."""
         with self._course.turn:
             self._course.diverge(crossing_of(call), Divergence.LIVE_UNCONTROLLED)
+
+
+def _offers_are_known(envelope: Envelope) -> bool:
+    """Whether the record holds the definitions of the tools that were offered (R7); our own recorder grades nothing and holds whole requests."""
+    graded = envelope.grades.get("R7")
+    return graded is None or graded.grade == "recorded"
