@@ -20,7 +20,6 @@ from twiceshy.identity import digest
 from twiceshy.invariants import Sort
 from twiceshy.matching import CALLS
 from twiceshy.outcome import DimensionName, Truth
-from twiceshy.policy import identified
 from twiceshy.verdict import CallRef
 
 if TYPE_CHECKING:
@@ -241,8 +240,7 @@ def _argument_leaves(step: Step, policy: ToolsPolicy) -> Iterator[tuple[str, Any
     """The leaves of a call's arguments as its policy compares them: what is volatile is no part of them."""
     if step.args is UNSET:
         return iter(())
-    listed = policy.tools.get(step.crossing.name)
-    return _leaves(step.args if listed is None else identified(listed, step.args))
+    return _leaves(policy.identified(step.crossing.name, step.args))
 
 
 def _leaves(value: Any) -> Iterator[tuple[str, Any]]:

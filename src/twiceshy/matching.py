@@ -16,7 +16,7 @@ from twiceshy.paths import leaves
 from twiceshy.transcript import FieldDiff, Near
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from twiceshy.envelope import ErrorRecord
     from twiceshy.policy import ToolsPolicy
@@ -124,6 +124,7 @@ class Matcher:
     """The recorded calls of one run. Building is O(crossings); a call is served in constant time."""
 
     def __init__(self, crossings: Iterable[Crossing], policy: ToolsPolicy) -> None:
+        self._policy = policy
         self._exact: dict[tuple[Kind, str, str, str], _Slot] = {}
         self._keyed: dict[tuple[Kind, str, str], _Slot] = defaultdict(_Slot)
         self._named: dict[tuple[Kind, str], list[Recording]] = defaultdict(list)
@@ -196,10 +197,25 @@ class Matcher:
         if seq in self._at:
             self._at[seq].once = True
 
-    def nearest(self, name: str, key: str, state: str, asked: object, kind: Kind = Kind.TOOL) -> list[Near]:
-        """The recordings of this name nearest to a call that missed, with the reason each was refused; nearest first."""
-        rows = [_near(recording, key, state, asked) for recording in self._named.get((kind, name), ())]
+    def nearest(
+        self, name: str, key: str, state: str, asked: object, kind: Kind = Kind.TOOL, *, schema: Mapping[str, Any] | None = None
+    ) -> list[Near]:  # fmt: skip
+        """The recordings of this name nearest to a call that missed, with the reason each was refused; nearest first. Arguments differ as the policy compares them.
+
+        schema: the caller's own, from which defaults are filled.
+        """
+        compared = self._policy.identified(name, asked, schema)
+        rows = [self._near(recording, key, state, compared) for recording in self._named.get((kind, name), ())]
         return sorted(rows, key=lambda near: (len(near.fields), near.reason != "already served"))[:_NEAREST]
+
+    def _near(self, recording: Recording, key: str, state: str, compared: object) -> Near:
+        place, name = recording.crossing.place, recording.crossing.name
+        if recording.key != key:
+            recorded = self._policy.identified(name, recording.crossing.asked)
+            return Near(place=place, reason="other arguments", fields=differences(recorded, compared))
+        if recording.state != state:
+            return Near(place=place, reason="other writes came before it")
+        return Near(place=place, reason="an error" if recording.crossing.error else "already served")
 
 
 def recordings(crossings: Iterable[Crossing], policy: ToolsPolicy) -> Iterable[Recording]:
@@ -246,15 +262,6 @@ def _hit(slot: _Slot, *, again: bool = True) -> Hit | Miss:
     if served is None or (served[1] is AnsweredBy.REPEATED and not again):
         return Miss(Divergence.EXHAUSTED)
     return Hit(*served)
-
-
-def _near(recording: Recording, key: str, state: str, asked: object) -> Near:
-    place = recording.crossing.place
-    if recording.key != key:
-        return Near(place=place, reason="other arguments", fields=differences(recording.crossing.asked, asked))
-    if recording.state != state:
-        return Near(place=place, reason="other writes came before it")
-    return Near(place=place, reason="an error" if recording.crossing.error else "already served")
 
 
 def _content(recording: Recording) -> bytes:

@@ -92,10 +92,14 @@ class ToolsPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         silent = Effect.READ if crossing.kind is Kind.RETRIEVAL else None
         return self.effect(crossing.name, crossing.effect or silent)
 
-    def key(self, name: str, asked: Any, schema: Mapping[str, Any] | None = None) -> str:
-        """The key of a call under this policy. schema: the caller's own, from which defaults are filled."""
+    def identified(self, name: str, asked: Any, schema: Mapping[str, Any] | None = None) -> Any:
+        """The arguments of a call as they are compared under this policy. schema: the caller's own, from which defaults are filled."""
         listed = self.tools.get(name)
-        return identity.key(name, asked if listed is None else identified(listed, asked, schema))
+        return asked if listed is None else identified(listed, asked, schema)
+
+    def key(self, name: str, asked: Any, schema: Mapping[str, Any] | None = None) -> str:
+        """The key of a call under this policy. schema: see `identified`."""
+        return identity.key(name, self.identified(name, asked, schema))
 
     def keyed(self, name: str, asked: Any, schema: Mapping[str, Any] | None = None) -> tuple[str, bytes | None]:
         """The key of a call, and the JSON of its arguments where they are compared as they are."""

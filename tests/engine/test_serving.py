@@ -37,6 +37,9 @@ def test_defaults_come_from_the_callers_own_schema() -> None:
     envelope = an_envelope(a_crossing(1, "find", seen={"day": "thu", "size": 10}, raw="ten", shown="ten"))
     assert output(replayed(build(10, day="thu"), envelope, policy=policy)) == "ten"
     assert diverged(replayed(build(20, day="thu"), envelope, policy=policy)) is Divergence.ARGS_MISMATCH
+    missed = replayed(build(10, day="fri"), envelope, policy=policy).divergence
+    assert missed is not None
+    assert [field.path for field in missed.nearest[0].fields] == ["day"]
 
 
 def hooked(place: str) -> Callable[[Boundary], Agent]:

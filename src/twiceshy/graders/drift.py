@@ -13,7 +13,6 @@ from twiceshy.invariants import Sort, Tier
 from twiceshy.judgement import Judgement
 from twiceshy.matching import CALLS
 from twiceshy.paths import leaves
-from twiceshy.policy import identified
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -93,6 +92,5 @@ def _hold(
 def _arguments(step: Step, policy: ToolsPolicy) -> dict[str, Any]:
     if step.args is UNSET:
         return {}
-    listed = policy.tools.get(step.crossing.name)
-    asked = step.args if listed is None else identified(listed, step.args)
+    asked = policy.identified(step.crossing.name, step.args)
     return {path: leaf for path, leaf in leaves(asked) if canonical(leaf) not in (b"null", b"{}", b"[]", b'""')}

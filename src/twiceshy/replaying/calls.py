@@ -129,7 +129,7 @@ class Calls:
         if self._world.may_take(call, effect):
             return self._from_world(call, crossing, effect)
         if effect is not Effect.WRITE or found.kind is Divergence.STATE_MISMATCH:
-            return self._simulated.next(crossing) or self._miss(crossing, found)
+            return self._simulated.next(crossing) or self._miss(call, crossing, found)
         return self._unrecorded_write(call, crossing.seen)
 
     def _recorded(self, call: Call, crossing: Crossing, hit: Hit) -> Answered:
@@ -232,10 +232,13 @@ class Calls:
             known, settled=settled,
         )  # fmt: skip
 
-    def _miss(self, crossing: Crossing, miss: Miss) -> NoReturn:
+    def _miss(self, call: Call, crossing: Crossing, miss: Miss) -> NoReturn:
         if crossing.effect is Effect.WRITE:
             self._write_ahead(writes.unanswered(crossing), BoundaryState.INTERCEPTED, Answered())
-        near = self._matcher.nearest(crossing.name, crossing.key, crossing.state, crossing.seen, crossing.kind)
+        schema = call.declared.schema if call.declared else None
+        near = self._matcher.nearest(
+            crossing.name, crossing.key, crossing.state, crossing.seen, crossing.kind, schema=schema
+        )
         self._course.diverge(crossing, miss.kind, "", near)
 
 
