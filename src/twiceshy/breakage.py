@@ -120,7 +120,7 @@ def break_cases(pool: SessionPool, docket: Sequence[CaseGrader], rules: Rules, t
 
 def broken_case(session: Session, grader: CaseGrader, rules: Rules, terms: Terms) -> BrokenCase:
     """Every break of a case under every judging mode, one trial each, after one unbroken trial of each mode."""
-    judges = terms.judges_of(grader.loaded)
+    judges = terms.judges_of(grader)
     unbroken = [_trial(grader, judge, session.play(rules.task(grader.loaded, judge, terms))) for judge in judges]
     runs: list[BreakRun] = []
     for found in map(breaking.parse, grader.loaded.case.breaks):

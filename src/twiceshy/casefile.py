@@ -152,8 +152,11 @@ class Case(Record, frozen=True, kw_only=True):
     envelope_digest: str = ""
     review: Review = Review()
 
-    def judges(self) -> list[Judge]:
-        """The judging modes: those of the case, else the defaults of its layer (semantics.md §6.1); a happy path has no layer at fault and is replayed in full."""
+    def judges(self, opportunity: int | None = None) -> list[Judge]:
+        """The judging modes: those of the case, else the defaults of its layer (semantics.md §6.1); a happy path has no layer at fault and is replayed in full.
+
+        opportunity: the recorded step that is the case's opportunity, where the case itself names none.
+        """
         if self.judge:
             return list(self.judge)
         if self.world is not UNSET and self.misses != "world":
@@ -163,7 +166,8 @@ class Case(Record, frozen=True, kw_only=True):
             return [Judge(mode=Mode.FULL)]
         if self.layer.name in ("harness.prompt", "model"):
             return [Judge(mode=Mode.CUT_POINT, live=["model:*"])]
-        seq = self.opportunity.seq if self.opportunity else None
+        named = self.opportunity.seq if self.opportunity else None
+        seq = opportunity if named is None else named
         prefix = [Judge(mode=Mode.CUT_POINT, after=seq - 1)] if seq is not None and seq > 1 else []
         return [Judge(mode=Mode.FULL), *prefix]
 

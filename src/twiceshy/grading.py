@@ -25,7 +25,7 @@ from twiceshy.transcript import Diverged
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from twiceshy.casefile import Case, LoadedCase
+    from twiceshy.casefile import Case, Judge, LoadedCase
     from twiceshy.cutpoint import CutPoint
     from twiceshy.envelope import Envelope
     from twiceshy.evidence import Run, Step
@@ -74,6 +74,11 @@ class CaseGrader:
     done: Condition | None = None
     champion: Mapping[str, Sequence[CallRef]] = field(default_factory=dict)
     """The calls of a champion that PASSED, by judging mode."""
+
+    @property
+    def judges(self) -> Sequence[Judge]:
+        """The judging modes of the case, by default from the opportunity that its record has."""
+        return self.loaded.case.judges(self.chance.seq)
 
     def trial(self, transcript: Transcript, cut: CutPoint) -> TrialVerdict:
         """The verdict of one trial under a cut-point."""

@@ -97,9 +97,9 @@ class Terms:
     accepted: Sequence[str] = ()
     bench: Bench = field(default_factory=Unconfigured)
 
-    def judges_of(self, loaded: LoadedCase) -> Sequence[Judge]:
+    def judges_of(self, grader: CaseGrader) -> Sequence[Judge]:
         """The judging modes of a case under these terms."""
-        return self.judges or loaded.case.judges()
+        return self.judges or grader.judges
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,10 +164,11 @@ def graders(
         )
         for loaded in cases
     ]  # fmt: skip
-    for loaded in cases:
-        _prove_world(loaded, rules, terms)
-        _refuse_floor(loaded, terms)
-        for judge in terms.judges_of(loaded):
+    for grader in made:
+        loaded = grader.loaded
+        _prove_world(grader, rules, terms)
+        _refuse_floor(grader, terms)
+        for judge in terms.judges_of(grader):
             judge.cut.refuse_live_writes(rules.policy)
             if boundaries is not None:
                 _refuse_unknown(loaded, judge, boundaries)
@@ -176,11 +177,12 @@ def graders(
     return made
 
 
-def _prove_world(loaded: LoadedCase, rules: Rules, terms: Terms) -> None:
+def _prove_world(grader: CaseGrader, rules: Rules, terms: Terms) -> None:
     """Refuse a world that does not answer as recorded. One in Python is proved where it can be imported, in the candidate's process."""
+    loaded = grader.loaded
     if loaded.world is None or loaded.world.file.python is not None:
         return
-    alone = any(judge.mode is Mode.WORLD for judge in terms.judges_of(loaded))
+    alone = any(judge.mode is Mode.WORLD for judge in terms.judges_of(grader))
     prove(loading.load(loaded.world.path, rules.policy), loaded.envelope, rules.policy, alone=alone)
 
 
@@ -193,14 +195,15 @@ def _refuse_unknown(loaded: LoadedCase, judge: Judge, boundaries: Collection[str
         raise CaseError.at(loaded.path, f"its judging mode {judge.cut.label!r}: {unknown}") from None
 
 
-def _refuse_floor(loaded: LoadedCase, terms: Terms) -> None:
+def _refuse_floor(grader: CaseGrader, terms: Terms) -> None:
     """Raise CaseError where a floor can never be judged: of a case that runs no model live, or with fewer trials than its k."""
+    loaded = grader.loaded
     floor = loaded.case.floor
     if floor is UNSET:
         return
-    if not any(judge.cut.has_live_model for judge in loaded.case.judges()):
+    if not any(judge.cut.has_live_model for judge in grader.judges):
         raise CaseError.at(loaded.path, "a floor is for a live model, and no judging mode of the case names one.")
-    live = any(judge.cut.has_live_model for judge in terms.judges_of(loaded))
+    live = any(judge.cut.has_live_model for judge in terms.judges_of(grader))
     if live and floor.k > terms.trials:
         raise CaseError.at(
             loaded.path,
@@ -227,10 +230,10 @@ def _refuse_empty(loaded: LoadedCase, judge: Judge) -> None:
 def judge_case(session: Session, grader: CaseGrader, rules: Rules, terms: Terms, against: Candidacy) -> Judged:
     """One case by all its judging modes."""
     start = time.monotonic()
-    modes = [_mode(session, grader, rules, terms, judge) for judge in terms.judges_of(grader.loaded)]
+    modes = [_mode(session, grader, rules, terms, judge) for judge in terms.judges_of(grader)]
     took = int((time.monotonic() - start) * 1000)
     result = case_result(grader, modes, candidacy=against, isolation=session.ready.isolation.value, duration_ms=took)
-    return Judged(loaded=grader.loaded, result=result, modes=modes, judges=terms.judges_of(grader.loaded))
+    return Judged(loaded=grader.loaded, result=result, modes=modes, judges=terms.judges_of(grader))
 
 
 def judge_cases(

@@ -171,6 +171,9 @@ def test_the_digest_covers_what_is_asked_not_the_review() -> None:
 def test_the_judging_mode_follows_the_layer(layer: Any, seq: int | None, expected: list[str]) -> None:
     case = a_case(layer=Layer(name=layer), opportunity=Opportunity(seq=seq) if seq else None)
     assert [judge.cut.label for judge in case.judges()] == expected
+    assert [judge.cut.label for judge in case.judges(9)] == (
+        expected if seq or layer == "model" else ["full", "cut-point --after 8"]
+    )
 
 
 json_values = st.recursive(st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5) | st.binary(max_size=3), lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3), max_leaves=8)  # fmt: skip

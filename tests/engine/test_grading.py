@@ -367,3 +367,18 @@ def test_recorded_run_replayed_is_red() -> None:
         a_write(2, "issue_refund", seen=LARGE, proposed=LARGE, key=key("issue_refund", LARGE), matched="#2"),
     ]
     assert graded(*replayed).outcome is Outcome.FAILED
+
+
+@pytest.mark.parametrize(
+    ("opportunity", "after"), [(None, 1), (Opportunity(tool="get_order"), None), (Opportunity(tool="send_message"), 2)]
+)  # fmt: skip
+def test_default_modes_start_at_the_opportunity_of_the_record(
+    opportunity: Opportunity | None, after: int | None
+) -> None:
+    record = (*the_record(), a_crossing(3, "send_message", effect=Effect.WRITE))
+    loaded = a_case(an_envelope(*record), opportunity=opportunity)
+    grader = case_grader(loaded, some_invariants(*SPECS), POLICY)
+    assert [judge.cut.label for judge in grader.judges] == [
+        "full",
+        *([f"cut-point --after {after}"] if after else []),
+    ]

@@ -57,7 +57,7 @@ def explore(
     with opened(case, candidate, cases, weak=allow_weak_isolation) as (session, loaded, rules):
         corpus = judging.load_cases(cases or configured().path("cases"))
         grader = judging.graders([loaded], rules, terms)[0]
-        for own in loaded.case.judges():
+        for own in grader.judges:
             judge = msgspec.structs.replace(own, mode=Mode.EXPLORE)
             task = rules.task(loaded, judge, terms)
             found = exploring.explore(
