@@ -34,6 +34,15 @@ def test_a_name_may_hold_colons_of_its_own() -> None:
     live("tool:*").refuse_unknown({"tool:get:order"})
 
 
+def test_a_manifest_knows_a_name_with_colons_and_what_the_policy_does_not_say() -> None:
+    states = live("retrieval:docs").manifest(
+        ["tool:get:order", "tool:pay:now", "retrieval:docs", "memory:notes"], POLICY
+    )
+    assert states == {
+        "tool:get:order": "frozen", "tool:pay:now": "intercepted", "retrieval:docs": "live", "memory:notes": "intercepted",
+    }  # fmt: skip
+
+
 def test_all_of_a_kind_that_may_write_is_refused() -> None:
     for kind in (Kind.TOOL, Kind.MEMORY, Kind.RETRIEVAL):
         assert f"--live {kind}:*:" in said(lambda kind=kind: live(f"{kind}:*").refuse_live_writes(POLICY), LiveWrite)

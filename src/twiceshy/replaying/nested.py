@@ -44,7 +44,7 @@ class Nested:
                 self._subs[crossing.seq].append(crossing)
             elif crossing.parent is not None:
                 self._steps[crossing.parent].append(crossing)
-        for crossing in crossings:
+        for crossing in crossings if self._steps else ():
             if crossing.place in self._steps and not crossing.sub and self.once(crossing.place):
                 matcher.happened_once(crossing.seq)
 
