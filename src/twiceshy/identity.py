@@ -111,6 +111,14 @@ def _plain(value: object, decode: Callable[[bytes], Any]) -> bytes | None:
         return None
 
 
+_BARE = frozenset({str, int, float, bool, type(None)})
+_BARING: tuple[tuple[type, Callable[[Any], object]], ...] = (
+    (str, str.__str__),
+    (int, int.__int__),
+    (float, float.__float__),
+)
+
+
 class _Whole(Exception):
     """A float without a fraction, which is the integer it equals."""
 
@@ -129,9 +137,9 @@ _decode_uneven = msgspec.json.Decoder(float_hook=_uneven).decode
 def _normal(value: object, depth: int) -> object:
     """The canonical tree. The common cases come first and inline: this is the hot path of every crossing."""
     if isinstance(value, str):
-        return value if value.isascii() else _tag_surrogates(unicodedata.normalize("NFC", value))
+        return _bare(value) if value.isascii() else _tag_surrogates(unicodedata.normalize("NFC", value))
     if value is None or isinstance(value, bool | int):
-        return value
+        return _bare(value)
     if isinstance(value, float):
         return _normal_float(value)
     if isinstance(value, dict):
@@ -146,9 +154,9 @@ def _stored(value: object, depth: int) -> object:
     if isinstance(value, str):
         return _tag_surrogates(value)
     if value is None or isinstance(value, bool | int):
-        return value
+        return _bare(value)
     if isinstance(value, float):
-        return value if math.isfinite(value) else {"$float": repr(value)}
+        return _bare(value) if math.isfinite(value) else {"$float": repr(float(value))}
     if isinstance(value, dict):
         return _mapping(value, depth, _stored, ordered=True)
     if isinstance(value, list | tuple | set | frozenset):
@@ -165,8 +173,16 @@ def _stored_items(value: Collection[object], depth: int) -> object:
 
 def _normal_float(value: float) -> object:
     if not math.isfinite(value):
-        return {"$float": repr(value)}
-    return int(value) if value.is_integer() else value
+        return {"$float": repr(float(value))}
+    return int(value) if value.is_integer() else _bare(value)
+
+
+def _bare(value: object) -> object:
+    """A value of a JSON type as nothing but that: libraries give texts and numbers of classes of their own."""
+    kind = type(value)
+    if kind in _BARE:
+        return value
+    return next(bare(value) for of, bare in _BARING if isinstance(value, of))
 
 
 def _tag_surrogates(value: str) -> object:
@@ -176,7 +192,7 @@ def _tag_surrogates(value: str) -> object:
             value.encode()
         except UnicodeEncodeError:
             return {"$str": value.encode("utf-16-le", "surrogatepass").hex()}
-    return value
+    return _bare(value)
 
 
 def _mapping(

@@ -31,6 +31,7 @@ class Passage:
     """
 
     def __init__(self, boundary: Boundary, name: str, proposed: dict[str, Any], *, middleware: bool = True) -> None:
+        self.name = name
         self.proposed = copy.deepcopy(proposed)
         self.middleware = middleware
         self.run: Callable[[dict[str, Any]], Any] = _nothing

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 _TEXTS = ("text", "content", "arguments")
 """What grows piece by piece: a text by the name that its maker uses, and the arguments of a call as JSON text."""
 _GROWING = ("text", "reasoning")
+_INSTANT_S = 1e-9
+"""Seconds that pass on the frozen clock only when nothing else can be done."""
 _PLACING = ("index", "anew")
 """What a piece says of where it belongs."""
 
@@ -84,7 +86,7 @@ class Growing:
         return {"parts": parts, **self._end}
 
 
-def piece(before: Mapping[str, Any], after: Mapping[str, Any], index: int) -> dict[str, Any] | None:
+def piece(before: Mapping[str, Any], after: Mapping[str, Any], index: int | str) -> dict[str, Any] | None:
     """The chunk that makes `after` of a part that has come as far as `before` ({} for a new one); None where nothing came."""
     came: dict[str, Any] = {}
     for name, value in after.items():
@@ -237,7 +239,7 @@ class AsyncStream:
             self._taking.ended(whole=True)
             raise
         except BaseException as raised:
-            self._taking.ended(raised)
+            self._taking.ended(None if _leaves(raised) else raised)
             raise
         return self._taking.took(chunk)
 
@@ -259,6 +261,22 @@ class AsyncStream:
         self._taking.ended()
 
 
+def _leaves(raised: BaseException) -> bool:
+    """Whether whoever reads a stream is leaving it: what comes of that is no error of the model."""
+    from asyncio import CancelledError  # 100 ms, and only async agents come here
+
+    return isinstance(raised, CancelledError | GeneratorExit)
+
+
 async def _later(chunks: Iterable[Any]) -> AsyncIterator[Any]:
-    for chunk in chunks:
+    """Chunks from the record, each once everybody else has had their turn: who reads them elsewhere may leave before the next, as when they came over a wire."""
+    import asyncio  # 100 ms, and only async agents come here
+
+    came = iter(chunks)
+    while True:
+        await asyncio.sleep(_INSTANT_S)
+        try:
+            chunk = next(came)
+        except StopIteration:
+            return
         yield chunk

@@ -9,6 +9,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from uuid import UUID
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -258,3 +259,36 @@ def test_the_canonical_form_never_moves(value: object, text: str) -> None:
 )  # fmt: skip
 def test_the_stored_form_never_moves(value: object, text: str) -> None:
     assert identity.encoded(identity.tagged(value)) == text.encode()
+
+
+class _Text(str):
+    """As frameworks give texts: of a class of their own."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return "something else"
+
+
+class _Count(int):
+    pass
+
+
+class _Share(float):
+    pass
+
+
+def dressed(value: object) -> object:
+    """The same value, its texts and numbers of classes of their own."""
+    if isinstance(value, dict):
+        return {dressed(name): dressed(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [dressed(item) for item in value]
+    made = {str: _Text, int: _Count, float: _Share}.get(type(value))
+    return value if made is None else made(value)
+
+
+@given(values)
+def test_class_of_a_text_or_number_does_not_matter(value: object) -> None:
+    assert identity.key("t", dressed(value)) == identity.key("t", value)
+    assert msgspec.json.encode(identity.tagged(dressed(value))) == msgspec.json.encode(identity.tagged(value))

@@ -202,6 +202,37 @@ def test_async_streams_replay_alike() -> None:
     assert (output(cut_short), cut_short.played[0].crossing.chunks) == (CHUNKS[:1], CHUNKS[:1])
 
 
+def test_a_cancelled_reader_has_left_early() -> None:
+    async def slowly(request: Any) -> AsyncIterator[Any]:
+        for chunk in CHUNKS:
+            yield chunk
+            await asyncio.sleep(30)
+
+    def make(boundary: Boundary) -> Agent:
+        planner = boundary.model("planner", slowly)
+
+        async def reads(taken: list[Any], first: asyncio.Event) -> None:
+            async for chunk in planner({"messages": []}):
+                taken.append(chunk)
+                first.set()
+
+        async def agent(_: Any) -> Any:
+            taken: list[Any] = []
+            first = asyncio.Event()
+            task = asyncio.create_task(reads(taken, first))
+            await first.wait()
+            task.cancel()
+            await asyncio.wait([task])
+            return taken
+
+        return agent
+
+    envelope = recorded(make)
+    crossing = envelope.crossings[0]
+    assert (crossing.chunks, crossing.error, repr(crossing.raw)) == (CHUNKS[:1], None, "UNSET")
+    assert output(replayed(make, envelope)) == CHUNKS[:1]
+
+
 TEXT = st.text(max_size=6)
 PART = st.one_of(
     st.builds(lambda kind, key, text: {"type": kind, key: text}, st.sampled_from(["text", "reasoning"]), st.sampled_from(["text", "content"]), TEXT),

@@ -10,29 +10,16 @@ from typing import Any
 
 import pytest
 
-from builders import a_policy, recorded, replayed
+from builders import recorded, replayed
 from examples import refund
 from twiceshy.adapters.controlling import UncontrolledTool, require, require_hooks
 from twiceshy.boundary import Boundary
-from twiceshy.candidates import Candidate, described
-from twiceshy.envelope import Envelope
 from twiceshy.errors import PackageMissing
-from twiceshy.journal import Journal, transcript_of
 from twiceshy.recording import live, run
-from twiceshy.replaying import Replay, RunFaulted, Terms
+from uncontrolled import faults, look, refuses
 
 # The frameworks take seconds to import.
 pytestmark = pytest.mark.slow
-
-
-def look(build: Callable[[Boundary], Any]) -> None:
-    described(build, Candidate(workflow="refund"))
-
-
-def refuses(build: Callable[[Boundary], Any], name: str) -> None:
-    with pytest.raises(UncontrolledTool, match=f"tool '{name}'") as refused:
-        look(build)
-    assert refused.value.exit_code == 4
 
 
 def test_native_tools_of_a_provider() -> None:
@@ -175,17 +162,6 @@ def test_what_comes_with_a_run_ends_it_as_an_error() -> None:
     faults(build(late), recorded(build()), "code_execution")
 
 
-def faults(build: Callable[[Boundary], Any], envelope: Envelope, name: str) -> None:
-    """The agent's replay ends as an error of ours that names the tool."""
-    lines: list[bytes] = []
-    replay = Replay(envelope, Terms(policy=a_policy()), Journal(lines.append))
-    with pytest.raises(RunFaulted):
-        run(build(Boundary(replay)), "hello")
-    fault = transcript_of(lines).fault
-    assert fault is not None
-    assert f"tool {name!r}" in fault
-
-
 def test_refused_run_is_an_error_of_ours() -> None:
     refused = UncontrolledTool.named("pay", "agent", why="it is far away")
     ran: list[str] = []
@@ -301,14 +277,6 @@ def test_only_a_live_run_may_have_a_model_of_its_own() -> None:
     error = recorded(build, refund.T_1042).disposition.error
     assert error is not None
     assert error.cls.endswith("UncontrolledModel")
-
-
-def test_provider_tools_of_langchain() -> None:
-    from examples.frameworks.with_langchain import _Scripted
-    from twiceshy.adapters.langchain import create_agent
-
-    refuses(lambda boundary: create_agent(boundary, _Scripted(), [{"type": "computer_use"}]).invoke, "computer_use")
-    look(lambda boundary: create_agent(boundary, _Scripted(), [{"type": "web_search"}]).invoke)
 
 
 def test_missing_framework_is_one_line() -> None:

@@ -29,13 +29,30 @@ class UncontrolledTool(InfrastructureError):
 
 
 class UncontrolledModel(InfrastructureError):
-    """A model that a run is given past its boundary: a replay could neither freeze it nor see it."""
+    """A model that does not go through the boundary: what it says would be in no record, and no replay could freeze it."""
 
     @classmethod
     def given(cls, how: str, agent: str) -> Self:
         """How it was given, and to whose run."""
         return cls(
             f"{how} of a run of agent {agent!r} leads past the boundary, so what it does is uncontrolled. Give it to the agent."
+        )
+
+    @classmethod
+    def named(cls, name: str, agent: str, *, why: str) -> Self:
+        """The model, whose it is, why it is out of reach, and the way out."""
+        return cls(f"model {name!r} of agent {agent!r} does not go through the boundary: {why}. It was not asked.")
+
+
+class UncontrolledState(InfrastructureError):
+    """State that a run would read and write outside of its process, past the boundary."""
+
+    @classmethod
+    def named(cls, kind: str, agent: str, *, part: str) -> Self:
+        """What keeps it, whose it is, and the way out."""
+        return cls(
+            f"{part} {kind!r} of agent {agent!r} keeps state outside of the process, past the boundary: no record holds what was read from it. "
+            "Give the run an in-memory one, and what it must know with its input or by boundary.memory()."
         )
 
 

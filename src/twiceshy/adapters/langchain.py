@@ -5,8 +5,8 @@
         graph = create_agent(boundary, model, tools=[...], system_prompt=PROMPT, middleware=[...])
         return lambda user: graph.invoke({"messages": [("user", user["message"])]})["messages"][-1].text
 
-`create_agent` is LangChain's own with the boundary in front. In a LangGraph graph of your own, `bound_model(boundary, model)` stands for the model and
-`tool_node(boundary, tools)` for its ToolNode.
+`create_agent` is LangChain's own with the boundary in front. In a LangGraph graph of your own, and in LangGraph's prebuilt ones, `bound_model(boundary, model)`
+stands for the model and `tool_node(boundary, tools)` for the ToolNode. A graph that interrupts itself to ask a person runs as `answered(graph, boundary, ask)`.
 """
 
 from __future__ import annotations
@@ -14,34 +14,36 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from twiceshy.adapters import controlling
-from twiceshy.boundary import Blocked
-from twiceshy.passing import Passage, apassing, current, passing
 
 controlling.require("langchain", extra="adapters-langchain")
 
 import langchain.agents
 from langchain.agents.middleware import AgentMiddleware
 from langchain.chat_models import init_chat_model
-from langchain_core.messages import ToolMessage
 from langchain_core.tools import BaseTool
 from langchain_core.tools import tool as as_tool
 from langgraph.prebuilt import ToolNode
 
-from twiceshy.adapters.langchain_messages import answer_of, value_of
+from twiceshy.adapters.langchain_ends import Inner, Outer
 from twiceshy.adapters.langchain_model import BoundChatModel
+from twiceshy.adapters.langchain_offers import refuse_hosted
+from twiceshy.adapters.langchain_people import answered
+from twiceshy.adapters.langchain_reach import (
+    behind,
+    nodes_of,
+    refuse_other_models,
+    refuse_outside_state,
+    refuse_unbound_agents,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from langchain_core.language_models.chat_models import BaseChatModel
-    from langgraph.prebuilt.tool_node import ToolCallRequest
 
     from twiceshy.boundary import Boundary
 
-_READING = frozenset(
-    {"web_search", "web_search_preview", "web_search_20250305", "file_search", "web_fetch", "google_search"}
-)
-"""Tools of a provider that change nothing; they run inside the model's own crossing."""
+__all__ = ["answered", "bound_model", "create_agent", "tool_node"]
 
 
 def create_agent(
@@ -51,195 +53,72 @@ def create_agent(
     """LangChain's `create_agent` with its model and tools behind the boundary. Call it while the candidate is built.
 
     model_name: the model boundary's name. prompt: the prompt's text, whose digest is the layer's (by default system_prompt, where that is text).
-    effects: tool -> read, write or none. Raises UncontrolledTool (exit code 4) for a provider's tool that can write.
+    effects: tool -> read, write or none. Raises UncontrolledTool (exit code 4) for a provider's tool that can write, another agent that a tool runs and that is not
+    bound, and state that is kept outside of the process; UncontrolledModel for a model that middleware asks by itself.
     """
     agent = name or "agent"
+    refuse_other_models(middleware, agent)
+    refuse_outside_state(rest, agent)
     offered = [*(tool for layer in middleware for tool in getattr(layer, "tools", ())), *tools]
     system = rest.get("system_prompt")
     declared = _declared(boundary, offered, agent, effects)
     chat = init_chat_model(model) if isinstance(model, str) else model
-    bound = bound_model(boundary, chat, name=model_name, prompt=prompt or (system if isinstance(system, str) else None))
+    told = prompt or (system if isinstance(system, str) else None)
+    bound = BoundChatModel.of(boundary, chat, name=model_name, prompt=told, tools_behind=True)
     between = any(_wraps_tools(layer) for layer in middleware)
-    layers = [Outer(boundary, middleware=between), *middleware, Inner(boundary, bound)]
+    layers = [Outer(boundary, middleware=between), *middleware, Inner(boundary, bound, agent)]
     own = declared[len(offered) - len(tools) :]
-    return langchain.agents.create_agent(bound, own, middleware=layers, name=name, **rest)
+    graph = langchain.agents.create_agent(bound, own, middleware=layers, name=name, **rest)
+    behind(nodes_of(graph))
+    return graph
 
 
 def bound_model(
-    boundary: Boundary, model: BaseChatModel, *, name: str = "model", prompt: str | None = None
+    boundary: Boundary, model: str | BaseChatModel, *, name: str = "model", prompt: str | None = None
 ) -> BoundChatModel:
-    """The chat model behind the boundary."""
-    return BoundChatModel.of(boundary, model, name=name, prompt=prompt)
+    """The chat model behind the boundary. A tool that it is offered must be declared there, as `tool_node` does: the run ends at one that is not."""
+    chat = init_chat_model(model) if isinstance(model, str) else model
+    return BoundChatModel.of(boundary, chat, name=name, prompt=prompt)
 
 
 def tool_node(
-    boundary: Boundary, tools: Sequence[Any], *, effects: Mapping[str, Any] | None = None, **rest: Any
-) -> ToolNode:
+    boundary: Boundary, tools: Sequence[Any], *, effects: Mapping[str, Any] | None = None, wrap_tool_call: Callable[..., Any] | None = None,
+    awrap_tool_call: Callable[..., Awaitable[Any]] | None = None, **rest: Any,
+) -> ToolNode:  # fmt: skip
     """LangGraph's ToolNode with its tools behind the boundary. rest: what ToolNode takes besides."""
-    declared = _declared(boundary, tools, str(rest.get("name", "tools")), effects)
-    inner, outer = Inner(boundary, None), Outer(boundary, middleware=False)
-    return ToolNode(
-        declared, **rest,
-        wrap_tool_call=lambda request, run: outer.wrap_tool_call(request, lambda asked: inner.wrap_tool_call(asked, run)),
-        awrap_tool_call=lambda request, run: outer.awrap_tool_call(request, lambda asked: inner.awrap_tool_call(asked, run)),
-    )  # fmt: skip
+    agent = str(rest.get("name", "tools"))
+    declared = _declared(boundary, tools, agent, effects)
+    middleware = wrap_tool_call is not None or awrap_tool_call is not None
+    inner, outer = Inner(boundary, None, agent), Outer(boundary, middleware=middleware)
 
+    def wrap(request: Any, run: Callable[..., Any]) -> Any:
+        own = wrap_tool_call or (lambda asked, reach: reach(asked))
+        reach = lambda asked: inner.wrap_tool_call(asked, run)  # noqa: E731 - the two ends of one line
+        return outer.wrap_tool_call(request, lambda asked: own(asked, reach))
 
-class Outer(AgentMiddleware[Any, Any]):
-    """The outer end: sees what the model asked, and what goes back to it."""
+    async def awrap(request: Any, run: Callable[..., Any]) -> Any:
+        own = awrap_tool_call or (lambda asked, reach: reach(asked))
+        reach = lambda asked: inner.awrap_tool_call(asked, run)  # noqa: E731 - the two ends of one line
+        return await outer.awrap_tool_call(request, lambda asked: own(asked, reach))
 
-    def __init__(self, boundary: Boundary, *, middleware: bool = True) -> None:
-        super().__init__()
-        self._boundary = boundary
-        self._middleware = middleware
-
-    def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Any]) -> Any:
-        """Open the passage, let the middleware run, close it."""
-        passage = self._opened(request)
-        return passing(passage, lambda: _returned(passage, request, handler(request)))
-
-    async def awrap_tool_call(
-        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Any]]
-    ) -> Any:
-        """`wrap_tool_call` for async runs."""
-        passage = self._opened(request)
-
-        async def through() -> Any:
-            return _returned(passage, request, await handler(request))
-
-        return await apassing(passage, through)
-
-    def _opened(self, request: ToolCallRequest) -> Passage:
-        name = request.tool_call["name"]
-        if name not in self._boundary.tools:  # one that middleware offers while the agent runs
-            controlling.declare(self._boundary, name, None, {})
-        return Passage(self._boundary, name, dict(request.tool_call["args"]), middleware=self._middleware)
-
-
-class Inner(AgentMiddleware[Any, Any]):
-    """The inner end: stands where the model and the tools would run."""
-
-    def __init__(self, boundary: Boundary, model: BoundChatModel | None) -> None:
-        super().__init__()
-        self._boundary = boundary
-        self._model = model
-
-    def wrap_model_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
-        """The model, behind the boundary also where middleware has put another in its place."""
-        return handler(self._through(request))
-
-    async def awrap_model_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
-        """`wrap_model_call` for async runs."""
-        return await handler(self._through(request))
-
-    def _through(self, request: Any) -> Any:
-        _refuse_uncontrolled((tool for tool in request.tools if isinstance(tool, dict)), "agent")
-        if isinstance(request.model, BoundChatModel):
-            return request
-        name = f"{self._model.boundary_name if self._model else 'model'}:{getattr(request.model, 'model_name', request.model._llm_type)}"  # noqa: SLF001 - the one name that every chat model has
-        return request.override(model=BoundChatModel.of(self._boundary, request.model, name=name, prompt=None))
-
-    def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Any]) -> Any:
-        """Reach the boundary in place of the tool."""
-        call = request.tool_call
-        ran: list[Any] = []
-
-        def run(seen: dict[str, Any]) -> Any:
-            return _kept(call["name"], handler(_asking(request, seen)), ran)
-
-        try:
-            return _message(_open(call["name"]).reach(dict(call["args"]), run), call, ran)
-        except (Blocked, ToolAnsweredError) as refused:
-            return _refused(refused, call)
-
-    async def awrap_tool_call(
-        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Any]]
-    ) -> Any:
-        """`wrap_tool_call` for async runs."""
-        call = request.tool_call
-        ran: list[Any] = []
-
-        async def run(seen: dict[str, Any]) -> Any:
-            return _kept(call["name"], await handler(_asking(request, seen)), ran)
-
-        try:
-            return _message(await _open(call["name"]).areach(dict(call["args"]), run), call, ran)
-        except (Blocked, ToolAnsweredError) as refused:
-            return _refused(refused, call)
-
-
-class ToolAnsweredError(Exception):
-    """A tool's error as LangChain had put it into words for the model: recorded and raised again like any other."""
-
-    code = "tool_error"
-
-
-def _open(name: str) -> Passage:
-    passage = current()
-    if passage is None:
-        raise controlling.UncontrolledTool.named(
-            name, "agent", why="it was called past the outer end of its middleware"
-        )
-    return passage
-
-
-def _asking(request: ToolCallRequest, seen: dict[str, Any]) -> ToolCallRequest:
-    return request.override(tool_call={**request.tool_call, "args": seen})
-
-
-def _kept(name: str, result: Any, ran: list[Any]) -> Any:
-    """The value of a tool's message; the message itself is kept, for it goes on as it is where nothing changed it."""
-    if not isinstance(result, ToolMessage):
-        raise controlling.UnrecordableResult.of(name, result)
-    if result.status == "error":
-        raise ToolAnsweredError(value_of(result))
-    ran[:] = [result, value_of(result)]
-    return ran[1]
-
-
-def _message(shown: Any, call: Any, ran: list[Any]) -> ToolMessage:
-    if ran and shown is ran[1]:
-        message: ToolMessage = ran[0]
-        return message
-    return answer_of(shown, call)
-
-
-def _refused(refused: Blocked | ToolAnsweredError, call: Any) -> ToolMessage:
-    if isinstance(refused, Blocked):
-        return answer_of(controlling.refusal(refused.reason), call)
-    return answer_of(str(refused), call, status="error")
-
-
-def _returned(passage: Passage, request: ToolCallRequest, result: Any) -> Any:
-    if not isinstance(result, ToolMessage):
-        raise controlling.UnrecordableResult.of(request.tool_call["name"], result)
-    failed = result.status == "error"
-    value = {"error": value_of(result)} if failed else value_of(result)
-    shown = passage.returned(value)
-    if shown is value:
-        return result
-    if failed and isinstance(shown, dict) and shown.keys() == value.keys():
-        return answer_of(shown["error"], request.tool_call, status="error")
-    return answer_of(shown, request.tool_call)
+    # Without an async wrapper of its own, a node runs the plain one in async runs too.
+    plain_only = wrap_tool_call is not None and awrap_tool_call is None
+    node = ToolNode(declared, wrap_tool_call=wrap, awrap_tool_call=None if plain_only else awrap, **rest)
+    behind([node])
+    return node
 
 
 def _declared(boundary: Boundary, tools: Sequence[Any], agent: str, effects: Mapping[str, Any] | None) -> list[Any]:
     """Every tool as LangChain holds it, declared on the boundary."""
-    _refuse_uncontrolled((tool for tool in tools if isinstance(tool, dict)), agent)
+    refuse_hosted((tool for tool in tools if isinstance(tool, dict)), agent)
     made = [tool if isinstance(tool, BaseTool | dict) else as_tool(tool) for tool in tools]
     held = {tool.name: tool for tool in made if isinstance(tool, BaseTool)}
+    refuse_unbound_agents(held.values(), agent)
     given = dict(effects or {})
     controlling.refuse_unknown_effects(given, held, agent)
     for tool in held.values():
         controlling.declare(boundary, tool.name, _schema(tool), given)
     return made
-
-
-def _refuse_uncontrolled(tools: Iterable[Mapping[str, Any]], agent: str) -> None:
-    for tool in tools:
-        kind = str(tool.get("type", tool.get("name", "tool")))
-        if kind not in _READING:
-            raise controlling.UncontrolledTool.named(kind, agent, why="the model's provider runs it")
 
 
 def _wraps_tools(layer: AgentMiddleware[Any, Any]) -> bool:

@@ -1,58 +1,85 @@
-"""A LangChain chat model behind a boundary: LangChain binds tools, parses and retries as ever; only the model's own answer crosses."""
+"""A LangChain chat model behind a boundary: LangChain binds tools, parses and retries as ever; only the model's own answer crosses, whole or in its chunks."""
 
 from __future__ import annotations
 
-from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from twiceshy.adapters import controlling
+from twiceshy.errors import CandidateError
+from twiceshy.streaming import Growing, piece
 
 controlling.require("langchain_core", extra="adapters-langchain")
 
 from langchain_core.language_models.chat_models import BaseChatModel
-from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from langchain_core.runnables import RunnableBinding, RunnableSequence
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import PrivateAttr
 
-from twiceshy.adapters.langchain_messages import asked, message_of, parts_of
+from twiceshy.adapters.langchain_messages import asked, chunks_of, ended_of, growing_parts, message_of, parts_of
+from twiceshy.adapters.langchain_offers import refuse_hosted, runs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 
-    from langchain_core.messages import AIMessage, BaseMessage
+    from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
     from langchain_core.runnables import Runnable
 
     from twiceshy.boundary import Boundary
 
-# The request as LangChain holds it, beside the plain one that crosses, and the model's real message on the way back.
-_LIVE: ContextVar[_Request] = ContextVar("twiceshy_langchain")
+_QUIETLY: Any = {"callbacks": []}
+"""Who listens to the bound model hears of the answer once."""
 
 
 @dataclass
 class _Request:
+    """A request as LangChain holds it, beside the plain one that crosses, and what really came on the way back."""
+
     messages: list[BaseMessage]
     options: dict[str, Any]
     output: dict[str, Any] = field(default_factory=dict)
     message: AIMessage | None = None
+    chunks: dict[int, list[AIMessageChunk]] = field(default_factory=dict)
+    """The model's own chunks by the id of the one that tells them."""
 
 
 class BoundChatModel(BaseChatModel):
-    """A chat model whose answers come through a boundary. It answers whole: a stream is one chunk."""
+    """A chat model whose answers come through a boundary. It streams where the model itself does."""
 
     _inner: BaseChatModel = PrivateAttr()
+    _boundary: Boundary = PrivateAttr()
+    _boundary_name: str = PrivateAttr()
+    _calls_of_its_own: bool = PrivateAttr(default=True)
+    _offered: set[str] = PrivateAttr(default_factory=set)
+    _asking: dict[int, _Request] = PrivateAttr(default_factory=dict)
     _cross: Callable[[dict[str, Any]], Any] = PrivateAttr()
     _across: Callable[[dict[str, Any]], Any] = PrivateAttr()
-    _boundary_name: str = PrivateAttr()
+    _streams: Callable[[dict[str, Any]], Any] = PrivateAttr()
+    _astreams: Callable[[dict[str, Any]], Any] = PrivateAttr()
 
     @classmethod
-    def of(cls, boundary: Boundary, inner: BaseChatModel, *, name: str, prompt: str | None) -> BoundChatModel:
-        """The model behind the boundary of that name."""
-        made = cls(disable_streaming=True, profile=inner.profile)
-        version = controlling.version_of(inner)
-        made._inner, made._boundary_name = inner, name
-        made._across = boundary.model(name, made._acalled, prompt=prompt, version=version)
-        made._cross = boundary.model(name, made._called, prompt=prompt, version=version)
+    def of(
+        cls, boundary: Boundary, inner: BaseChatModel, *, name: str, prompt: str | None, tools_behind: bool = False
+    ) -> BoundChatModel:
+        """The model behind the boundary of that name. tools_behind: whoever runs the tools that it is offered does so through the boundary.
+
+        Raises CandidateError for a model that streams in a way which only it knows.
+        """
+        kind = type(inner)
+        streams = kind._stream is not BaseChatModel._stream or kind._astream is not BaseChatModel._astream  # noqa: SLF001 - as LangChain itself tells
+        if not streams and any(hasattr(kind, f"_{prefix}stream_chat_model_events") for prefix in ("", "a")):
+            raise CandidateError(
+                f"model {name!r} ({kind.__name__}) streams events and no chunks, which no record holds; give it a _stream method"
+            )
+        made = cls(disable_streaming=inner.disable_streaming if streams else True, profile=inner.profile, cache=False)
+        made._inner, made._boundary, made._boundary_name = inner, boundary, name
+        made._calls_of_its_own = not tools_behind
+        told: dict[str, Any] = {"prompt": prompt, "version": controlling.version_of(inner)}
+        made._astreams = boundary.model(name, made._astreamed, **told)
+        made._streams = boundary.model(name, made._streamed, **told)
+        made._across = boundary.model(name, made._acalled, **told)
+        made._cross = boundary.model(name, made._called, **told)
         return made
 
     @property
@@ -65,7 +92,9 @@ class BoundChatModel(BaseChatModel):
         return f"twiceshy-{self._inner._llm_type}"  # noqa: SLF001 - every chat model has it, and no public name
 
     def bind_tools(self, tools: Sequence[Any], *, tool_choice: Any = None, **options: Any) -> Runnable[Any, AIMessage]:
-        """Offer tools as the model itself would."""
+        """Offer tools as the model itself would. Raises UncontrolledTool for one that its provider runs and that can write."""
+        refuse_hosted(tools, self._boundary_name)
+        self._offered |= {name for tool in tools if (name := runs(tool)) is not None}
         chosen = {"tool_choice": tool_choice} if tool_choice is not None else {}
         try:
             offered = getattr(self._inner.bind_tools(tools, **chosen, **options), "kwargs", None)
@@ -75,39 +104,148 @@ class BoundChatModel(BaseChatModel):
             offered = {"tools": [convert_to_openai_tool(tool) for tool in tools], **chosen, **options}
         return self.bind(**offered)
 
+    def with_structured_output(self, schema: Any, **options: Any) -> Runnable[Any, Any]:
+        """Ask for structured output as the model itself would, where its way is a chain that begins with the model."""
+        try:
+            own = self._inner.with_structured_output(schema, **options)
+        except NotImplementedError:
+            own = None
+        first, *rest = own.steps if isinstance(own, RunnableSequence) else [None]
+        if isinstance(first, RunnableBinding) and first.bound is self._inner:
+            return RunnableSequence(self.bind(**first.kwargs), *rest)
+        return super().with_structured_output(schema, **options)
+
     def _generate(
         self, messages: list[BaseMessage], stop: list[str] | None = None, run_manager: Any = None, **options: Any
     ) -> ChatResult:
-        request = _Request(messages, _with_stop(options, stop))
-        token = _LIVE.set(request)
+        request, seen = self._asked(messages, stop, options)
         try:
-            output = self._cross(asked(messages, request.options))
+            return _result(request, self._cross(seen))
         finally:
-            _LIVE.reset(token)
-        return _result(request, output)
+            del self._asking[id(seen)]
 
     async def _agenerate(
         self, messages: list[BaseMessage], stop: list[str] | None = None, run_manager: Any = None, **options: Any
     ) -> ChatResult:
-        request = _Request(messages, _with_stop(options, stop))
-        token = _LIVE.set(request)
+        request, seen = self._asked(messages, stop, options)
         try:
-            output = await self._across(asked(messages, request.options))
+            return _result(request, await self._across(seen))
         finally:
-            _LIVE.reset(token)
-        return _result(request, output)
+            del self._asking[id(seen)]
 
-    def _called(self, _: dict[str, Any]) -> dict[str, Any]:
-        request = _LIVE.get()
-        return _heard(request, self._inner.invoke(request.messages, **request.options))
+    def _stream(
+        self, messages: list[BaseMessage], stop: list[str] | None = None, run_manager: Any = None, **options: Any
+    ) -> Iterator[ChatGenerationChunk]:
+        request, seen = self._asked(messages, stop, options)
+        growing = Growing()
+        try:
+            with self._streams(seen) as chunks:
+                for chunk in chunks:
+                    for message in _told(request, growing, chunk):
+                        yield ChatGenerationChunk(message=message)
+        finally:
+            del self._asking[id(seen)]
 
-    async def _acalled(self, _: dict[str, Any]) -> dict[str, Any]:
-        request = _LIVE.get()
-        return _heard(request, await self._inner.ainvoke(request.messages, **request.options))
+    async def _astream(
+        self, messages: list[BaseMessage], stop: list[str] | None = None, run_manager: Any = None, **options: Any
+    ) -> AsyncIterator[ChatGenerationChunk]:
+        request, seen = self._asked(messages, stop, options)
+        growing = Growing()
+        try:
+            async with self._astreams(seen) as chunks:
+                async for chunk in chunks:
+                    for message in _told(request, growing, chunk):
+                        yield ChatGenerationChunk(message=message)
+        finally:
+            del self._asking[id(seen)]
+
+    def _asked(
+        self, messages: list[BaseMessage], stop: list[str] | None, options: dict[str, Any]
+    ) -> tuple[_Request, dict[str, Any]]:
+        """The request, noted under what crosses. What it is offered must be behind the boundary."""
+        offered = options.get("tools") or ()
+        refuse_hosted(offered, self._boundary_name, self._boundary)
+        request = _Request(messages, options if stop is None else {**options, "stop": stop})
+        seen = asked(messages, request.options)
+        if self._calls_of_its_own:
+            self._refuse_undeclared({tool["name"] for tool in seen["tools"] if "name" in tool})
+        self._asking[id(seen)] = request
+        return request, seen
+
+    def _refuse_undeclared(self, names: set[str]) -> None:
+        """End the run where the model is offered a tool that the boundary does not know: whoever runs it does so past the boundary."""
+        for name in sorted((names & self._offered) - self._boundary.tools.keys()):
+            why = "it is offered to the model and not declared; run it in tool_node(boundary, tools)"
+            refused = controlling.UncontrolledTool.named(name, self._boundary_name, why=why)
+            self._boundary.refuse(name, refused)
+
+    def _called(self, seen: dict[str, Any]) -> dict[str, Any]:
+        request = self._asking[id(seen)]
+        return _heard(request, self._inner.invoke(request.messages, _QUIETLY, **request.options))
+
+    async def _acalled(self, seen: dict[str, Any]) -> dict[str, Any]:
+        request = self._asking[id(seen)]
+        return _heard(request, await self._inner.ainvoke(request.messages, _QUIETLY, **request.options))
+
+    def _streamed(self, seen: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        request = self._asking[id(seen)]
+        telling = _Telling(request)
+        for message in self._inner.stream(request.messages, _QUIETLY, **request.options):
+            yield from telling.came(message)
+        yield from telling.over()
+
+    async def _astreamed(self, seen: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
+        request = self._asking[id(seen)]
+        telling = _Telling(request)
+        async for message in self._inner.astream(request.messages, _QUIETLY, **request.options):
+            for told in telling.came(message):
+                yield told
+        for told in telling.over():
+            yield told
 
 
-def _with_stop(options: dict[str, Any], stop: list[str] | None) -> dict[str, Any]:
-    return options if stop is None else {**options, "stop": stop}
+class _Telling:
+    """A live stream as chunks that can be kept; what says nothing new comes with the one after it."""
+
+    def __init__(self, request: _Request) -> None:
+        self._request = request
+        self._whole: Any = None
+        self._held: list[Any] = []
+        self._said: dict[str, dict[str, Any]] = {}
+
+    def came(self, message: Any) -> Iterator[dict[str, Any]]:
+        """The chunks that one more message of the stream makes."""
+        if _nothing_but_last(message):  # LangChain puts one behind what it is given, and will again
+            return
+        self._held.append(message)
+        self._whole = message if self._whole is None else self._whole + message
+        for place, part in growing_parts(self._whole).items():
+            told = piece(self._said.get(place, {}), part, place)
+            self._said[place] = part
+            if told is not None:
+                yield self._kept(told)
+
+    def over(self) -> Iterator[dict[str, Any]]:
+        """How the stream ended."""
+        for place, part in self._said.items():
+            if part.get("arguments") == "":
+                yield self._kept({"index": place, "type": "tool_call", "arguments": "{}"})
+        yield self._kept({"finish_reason": None} if self._whole is None else ended_of(self._whole))
+
+    def _kept(self, told: dict[str, Any]) -> dict[str, Any]:
+        self._request.chunks[id(told)], self._held = self._held, []
+        return told
+
+
+def _told(request: _Request, growing: Growing, chunk: dict[str, Any]) -> list[AIMessageChunk]:
+    """The model's own chunks where it ran live and nothing changed them; else the one that this says."""
+    own = request.chunks.pop(id(chunk), None)
+    return chunks_of(growing, chunk) if own is None else own
+
+
+def _nothing_but_last(message: AIMessageChunk) -> bool:
+    said = message.content or message.tool_call_chunks or message.usage_metadata or message.response_metadata
+    return message.chunk_position == "last" and not said
 
 
 def _heard(request: _Request, message: AIMessage) -> dict[str, Any]:
