@@ -93,8 +93,8 @@ def _conversation(
 
 
 def _run(grader: CaseGrader, transcript: Transcript) -> Run:
-    case, given = grader.loaded.case, grader.loaded.envelope.input
-    return replayed_run(transcript, grader.policy, workflow=case.workflow, given=[given.user, given.goal])
+    given = grader.loaded.envelope.input
+    return replayed_run(transcript, grader.policy, given=[given.user, given.goal])
 
 
 def _drifted(parts: Sequence[Run], cases: Mapping[int, str], policy: ToolsPolicy) -> Iterator[rows.Violation]:
@@ -130,9 +130,7 @@ def _joined(parts: Sequence[Run], cases: Mapping[int, str], policy: ToolsPolicy)
         offset = max((step.crossing.seq for step in moved), default=offset)
     ended = all(part.ended for part in parts)
     last = parts[-1]
-    return Run(
-        workflow=last.workflow, steps=tuple(steps), policy=policy, output=last.output, ended=ended, replayed=True
-    ), where
+    return Run(steps=tuple(steps), policy=policy, output=last.output, ended=ended, replayed=True), where
 
 
 def _moved(step: Step, offset: int) -> Step:

@@ -110,7 +110,6 @@ class Run:
     given: what the user said at the start, where it is known. world: the tables of the case's world as they stand at the start.
     """
 
-    workflow: str
     steps: tuple[Step, ...]
     policy: ToolsPolicy
     output: Any | UnsetType = UNSET
@@ -223,13 +222,13 @@ def recorded_run(envelope: Envelope, policy: ToolsPolicy) -> Run:
         for crossing in envelope.crossings
     ]  # fmt: skip
     return Run(
-        workflow=envelope.workflow, steps=_ordered(steps), policy=policy, output=envelope.disposition.output,
+        steps=_ordered(steps), policy=policy, output=envelope.disposition.output,
         ended=envelope.disposition.ended, given=[envelope.input.user, envelope.input.goal],
     )  # fmt: skip
 
 
 def replayed_run(
-    transcript: Transcript, policy: ToolsPolicy, *, workflow: str, given: Any = None, world: Mapping[str, TableSeed] | None = None
+    transcript: Transcript, policy: ToolsPolicy, *, given: Any = None, world: Mapping[str, TableSeed] | None = None
 ) -> Run:  # fmt: skip
     """One trial as graders see it: everything up to its first divergence. given: what the user said at the start. world: the tables of the case's world."""
     disposition = transcript.disposition
@@ -237,7 +236,7 @@ def replayed_run(
         transcript.divergence is None and transcript.crash is None and disposition is not None and disposition.ended
     )
     return Run(
-        workflow=workflow, steps=_ordered(list(_meant(transcript, policy))), policy=policy,
+        steps=_ordered(list(_meant(transcript, policy))), policy=policy,
         output=disposition.output if returned and disposition is not None else UNSET, ended=returned, replayed=True, given=given,
         world=world,
     )  # fmt: skip

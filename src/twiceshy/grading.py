@@ -87,7 +87,7 @@ class CaseGrader:
         given = self.loaded.envelope.input
         world = self.loaded.world_in(cut.mode)
         run = replayed_run(
-            transcript, self.policy, workflow=self.loaded.case.workflow, given=[given.user, given.goal], world=world.file.tables if world else None
+            transcript, self.policy, given=[given.user, given.goal], world=world.file.tables if world else None
         )  # fmt: skip
         reached = self.chance.reached(run)
         terms = self._terms(cut, reached)

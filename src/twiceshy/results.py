@@ -82,7 +82,7 @@ def case_result(
 def _turns(grader: CaseGrader, mode: ModeRun) -> list[rows.TurnResult]:
     given = grader.loaded.envelope.input
     transcript, verdict = mode.deciding
-    run = replayed_run(transcript, grader.policy, workflow=grader.policy.workflow, given=[given.user, given.goal])
+    run = replayed_run(transcript, grader.policy, given=[given.user, given.goal])
     return turn_results(verdict, run)
 
 
@@ -129,7 +129,7 @@ def _rate(mode: ModeRun) -> rows.Rate | None:
 def _calls(mode: ModeRun, policy: ToolsPolicy) -> list[rows.CallRef]:
     """The calls of a mode that PASSED undiverged; a run that diverged made no whole sequence."""
     whole = mode.outcome is Outcome.PASSED and mode.deciding.transcript.divergence is None
-    return called(replayed_run(mode.deciding.transcript, policy, workflow=policy.workflow)) if whole else []
+    return called(replayed_run(mode.deciding.transcript, policy)) if whole else []
 
 
 def _dimension(score: Score) -> rows.Dimension:

@@ -62,7 +62,7 @@ def with_semantics(verdict: TrialVerdict, transcript: Transcript, grader: CaseGr
     if not specs or model is UNSET or verdict.outcome is not Outcome.PASSED or verdict.decided:
         return verdict
     given = grader.loaded.envelope.input
-    run = replayed_run(transcript, grader.policy, workflow=grader.policy.workflow, given=[given.user, given.goal])
+    run = replayed_run(transcript, grader.policy, given=[given.user, given.goal])
     binding = grader.loaded.case.binding
     named: Collection[str] = () if binding is UNSET else binding
     found = [_judged(spec, run, model, bench, advisory=spec.id not in named) for spec in specs]

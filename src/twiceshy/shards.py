@@ -220,7 +220,7 @@ def _trial_line(grader: CaseGrader, judge: Judge, number: int, trial: Trial) -> 
 
 
 def _intents(grader: CaseGrader, transcript: Transcript) -> Iterator[IntentLine]:
-    run = replayed_run(transcript, grader.policy, workflow=grader.loaded.case.workflow)
+    run = replayed_run(transcript, grader.policy)
     case = CaseTerms(names=frozenset(), recorded=grader.recorded, expected=grader.loaded.case.expect.writes)
     context = Context(run=run, invariants=grader.invariants, case=case)
     repeats = repeated(run)

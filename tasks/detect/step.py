@@ -87,7 +87,7 @@ def _violation(finding: Finding, run: Run, invariants: Invariants | None) -> dic
     seq, sub = _place(judgement.place) if judgement.place else _last(run)
     boundary = judgement.boundary if judgement.place else None
     return {
-        **_row(finding.trace_id, run.workflow, judgement.id, (seq, sub)), "source": "invariant", "invariant_version": str(judgement.version),
+        **_row(finding.trace_id, run.policy.workflow, judgement.id, (seq, sub)), "source": "invariant", "invariant_version": str(judgement.version),
         "tier": judgement.tier.value, "kind": judgement.kind, "level": "failure", "effect": judgement.effect,
         "severity": judgement.severity, "tool": _tool(judgement.boundary) or _demanded(invariant), "boundary": boundary,
         "end_seq": max((_place(place)[0] for place in judgement.evidence), default=None),

@@ -44,7 +44,7 @@ def said(name: str, transcript: Transcript, *, recorded: Envelope | None = None,
     """What one check says of a replay of a case with these terms."""
     envelope = recorded or an_envelope(a_crossing(1, "find"))
     case = CaseTerms(names=frozenset(), recorded=recorded_run(envelope, POLICY), **terms)
-    run = replayed_run(transcript, POLICY, workflow="refund")
+    run = replayed_run(transcript, POLICY)
     found = judgements(Context(run=run, invariants=some_invariants(checks={"explained_writes": False}), case=case))
     return next(judgement for judgement in found if judgement.id == name)
 
@@ -218,7 +218,7 @@ def test_code_and_other_agents_need_not_be_told() -> None:
 
 def test_swallowed_error_can_be_left_to_others() -> None:
     off = some_invariants(checks={"no_swallowed_error": False})
-    run = replayed_run(a_transcript(a_played(1)), POLICY, workflow="refund")
+    run = replayed_run(a_transcript(a_played(1)), POLICY)
     assert "no_swallowed_error" not in {found.id for found in judgements(Context(run=run, invariants=off))}
 
 
@@ -285,7 +285,7 @@ def test_grant_is_told_by_what_came_back() -> None:
         "then": {"tool": "issue_refund"},
     }
     for approved, truth in ((True, Truth.SATISFIED), (False, Truth.VIOLATED), (1, Truth.VIOLATED)):
-        run = replayed_run(a_transcript(a_played(1, raw={"approved": approved}), paid(2)), POLICY, workflow="refund")
+        run = replayed_run(a_transcript(a_played(1, raw={"approved": approved}), paid(2)), POLICY)
         found = judgements(Context(run=run, invariants=some_invariants(spec)))
         assert next(judgement.truth for judgement in found if judgement.id == "granted") is truth
 

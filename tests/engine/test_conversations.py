@@ -44,7 +44,7 @@ def says(seq: int, text: str) -> Played:
 
 
 def a_run(*played: Played, asked: Any = "flights for A184", **ending: Any) -> Run:
-    return replayed_run(a_transcript(*played, **ending), POLICY, workflow="refund", given=asked)
+    return replayed_run(a_transcript(*played, **ending), POLICY, given=asked)
 
 
 def book(seq: int, **args: Any) -> Played:
@@ -131,7 +131,7 @@ def graded(*played: Played, **ending: Any) -> tuple[TrialVerdict, Run]:
     loaded = a_case(an_envelope(a_crossing(1, "find")), kind="positive")
     file = {"allowed_writes": [{"tool": "issue_refund"}]}
     verdict = case_grader(loaded, some_invariants(NO_LARGE, **file), POLICY).trial(transcript, CutPoint())
-    return verdict, replayed_run(transcript, POLICY, workflow="refund")
+    return verdict, replayed_run(transcript, POLICY)
 
 
 def paid(seq: int, amount: int = 100, **given: Any) -> Played:

@@ -38,7 +38,7 @@ SELECTION, EXTRACTION, UTILIZATION, RECOVERY, COHERENCE, COMPLETION = DimensionN
 
 def a_run(*played: Played, output: Any = None, **ending: Any) -> Run:
     given = ending or {"disposition": Disposition(output=output)}
-    return replayed_run(a_transcript(*played, **given), POLICY, workflow="refund")
+    return replayed_run(a_transcript(*played, **given), POLICY)
 
 
 def measured(

@@ -54,7 +54,6 @@ def test_nothing_known_before_it_came_back() -> None:
             a_played(4),
         ),
         a_policy(get_order="read"),
-        workflow="refund",
     )
     known = [before for _, before in grounded_before(run, "mail of 2026-06-02")]
     assert known[0] == known[1] == {"d:2026-06-02", "n:2026"}
@@ -66,7 +65,6 @@ def test_one_turn_grounds_nothing_of_itself() -> None:
     run = replayed_run(
         a_transcript(a_model(1), a_played(2, group=1, shown={"n": 77}), a_played(3, group=1, seen={"n": 77})),
         a_policy(get_order="read"),
-        workflow="refund",
     )
     assert all(not known for _, known in grounded_before(run, None))
     assert grounded(run, None) == {"n:77"}

@@ -125,9 +125,7 @@ def test_threads_change_neither_state_nor_digest() -> None:
     told = [replayed(side_by_side(waits, 1, 2, 3), envelope, policy=POLICY) for waits in (slow, fast, {})]
     assert [(one.divergence, one.disposition) for one in told] == [(None, envelope.disposition)] * 3
     assert len({one.digest for one in told}) == 1
-    orders = [
-        [(step.crossing.name, step.key) for step in replayed_run(one, POLICY, workflow="refund").steps] for one in told
-    ]
+    orders = [[(step.crossing.name, step.key) for step in replayed_run(one, POLICY).steps] for one in told]
     assert orders[0] == orders[1] == orders[2]
 
 

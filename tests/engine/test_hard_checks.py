@@ -57,7 +57,7 @@ def judged(
 ) -> Judgement:
     terms = {field: more.pop(field) for field in ("opportunity", "deciding", "enforce_counts", "live") if field in more}
     ending = {field: more.pop(field) for field in ("divergence", "crash") if field in more}
-    run = replayed_run(a_transcript(*played, **ending), POLICY, workflow="refund")
+    run = replayed_run(a_transcript(*played, **ending), POLICY)
     if isinstance(terms.get("opportunity"), int):
         terms["opportunity"] = next(step for step in run.steps if step.crossing.seq == terms["opportunity"])
     case = CaseTerms(
@@ -125,7 +125,7 @@ def test_allowed_write_without_its_field() -> None:
 
 
 def test_check_is_off_only_when_said() -> None:
-    run = replayed_run(a_transcript(keyed(1)), POLICY, workflow="refund")
+    run = replayed_run(a_transcript(keyed(1)), POLICY)
     case = CaseTerms(names=frozenset(), recorded=recorded_run(an_envelope(), POLICY))
     off = some_invariants(checks={"explained_writes": False})
     assert "explained_writes" not in {
@@ -182,7 +182,7 @@ def test_recorded_run_has_its_idempotency_keys() -> None:
 def test_error_listed_as_definite_is_nothing() -> None:
     listed = a_policy(issue_refund=ToolPolicy(effect=Effect.WRITE, definite_errors=("denied",)))
     denied = ErrorRecord(cls="PermissionError", type="denied")
-    run = replayed_run(a_transcript(a_write(1, error=denied), a_write(2, error=TIMEOUT)), listed, workflow="refund")
+    run = replayed_run(a_transcript(a_write(1, error=denied), a_write(2, error=TIMEOUT)), listed)
     assert [step.fate for step in run.steps] == [Fate.NOTHING, Fate.AMBIGUOUS]
 
 
@@ -206,9 +206,7 @@ def test_call_schema_before_conditions() -> None:
 def test_unchecked_schema_excuses_no_condition() -> None:
     """Where no check finds the malformed call, the condition that trips over it is ERROR, never false."""
     spec = {"id": "x", "kind": "must_not", "at": {"tool": "strict"}, "when": "args.amount > 500"}
-    run = replayed_run(
-        a_transcript(a_played(1, "strict", seen={"order": "A", "amount": "750"})), POLICY, workflow="refund"
-    )
+    run = replayed_run(a_transcript(a_played(1, "strict", seen={"order": "A", "amount": "750"})), POLICY)
     found = {}
     for on in (True, False):
         context = Context(run=run, invariants=some_invariants(spec, checks={"call_schemas": on}))

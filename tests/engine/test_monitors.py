@@ -25,7 +25,7 @@ OVER_LIMIT = {
 
 def judged(spec: dict[str, Any], *played: Played, **ending: Any) -> Judgement:
     invariants = some_invariants({"id": "x", **spec})
-    run = replayed_run(a_transcript(*played, **ending), POLICY, workflow="refund")
+    run = replayed_run(a_transcript(*played, **ending), POLICY)
     return judge(invariants.invariants[0], Context(run=run, invariants=invariants))
 
 
@@ -143,9 +143,7 @@ def test_missing_field_of_must_happen() -> None:
 
 def test_malformed_call_hides_condition_error() -> None:
     invariants = some_invariants({"id": "x", **OVER_LIMIT})
-    run = replayed_run(
-        a_transcript(an_order(1), a_write(3, seen={"order": "A184", "amount": "750"})), POLICY, workflow="refund"
-    )
+    run = replayed_run(a_transcript(an_order(1), a_write(3, seen={"order": "A184", "amount": "750"})), POLICY)
     context = Context(run=run, invariants=invariants)
     assert judge(invariants.invariants[0], context).truth is None
     assert judge(invariants.invariants[0], context, malformed={"#3"}).truth is Truth.SATISFIED

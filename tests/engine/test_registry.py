@@ -38,7 +38,7 @@ def install(folder: Path, monkeypatch: pytest.MonkeyPatch, **points: str) -> Non
 
 
 def judged(name: str, calls: int = 2) -> Judgement:
-    run = replayed_run(a_transcript(*(a_played(seq) for seq in range(1, calls + 1))), a_policy(), workflow="refund")
+    run = replayed_run(a_transcript(*(a_played(seq) for seq in range(1, calls + 1))), a_policy())
     found = judgements(Context(run=run, invariants=some_invariants(graders=[name])))
     return next(judgement for judgement in found if judgement.id == name)
 

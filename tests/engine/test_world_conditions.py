@@ -119,7 +119,7 @@ def test_the_rows_are_those_of_the_world_itself(calls: list[tuple[str, dict[str,
     for seq, (tool, args) in enumerate(calls, start=1):
         changes = running.answer(tool, args).changes
         played.append(a_write(seq, tool, seen=args, changes=list(changes)))
-    steps = replayed_run(a_transcript(*played), POLICY, workflow="refund").steps
+    steps = replayed_run(a_transcript(*played), POLICY).steps
     assert known_rows(world.file.tables, steps) == {name: running.tables.rows(name) for name in CLOSED}
 
 
@@ -128,5 +128,5 @@ def test_a_folded_key_finds_its_row_in_any_spelling() -> None:
     change = RowChange(
         table="users", row="users[0]", key={"mail": "ann@x"}, before={"mail": "Ann@x", "paid": False}, after={"mail": "ann@x", "paid": True}
     )  # fmt: skip
-    (step,) = replayed_run(a_transcript(a_write(1, "tell", changes=[change])), POLICY, workflow="refund").steps
+    (step,) = replayed_run(a_transcript(a_write(1, "tell", changes=[change])), POLICY).steps
     assert known_rows(seeds, [step]) == {"users": [{"mail": "ann@x", "paid": True}]}
