@@ -232,7 +232,10 @@ def judge_case(session: Session, grader: CaseGrader, rules: Rules, terms: Terms,
     start = time.monotonic()
     modes = [_mode(session, grader, rules, terms, judge) for judge in terms.judges_of(grader)]
     took = int((time.monotonic() - start) * 1000)
-    result = case_result(grader, modes, candidacy=against, isolation=session.ready.isolation.value, duration_ms=took)
+    ready = session.ready
+    result = case_result(
+        grader, modes, candidacy=against, isolation=ready.isolation.value, declared=ready.boundaries, duration_ms=took
+    )
     return Judged(loaded=grader.loaded, result=result, modes=modes, judges=terms.judges_of(grader))
 
 

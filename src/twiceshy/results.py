@@ -52,9 +52,10 @@ def case_result(
     *,
     candidacy: Candidacy | None = None,
     isolation: str,
+    declared: Collection[str] = (),
     duration_ms: int | None = None,
 ) -> rows.Result:
-    """The result of a case over its judging modes, all of which must hold; not yet compared with a champion.
+    """The result of a case over its judging modes, all of which must hold; not yet compared with a champion. declared: the candidate's boundaries, as `kind:name`.
 
     A changed layer that every run met frozen makes a case that would pass DIVERGED (`not_exercised`): what was not exercised was not judged.
     """
@@ -69,7 +70,7 @@ def case_result(
     case = grader.loaded.case
     return rows.Result(
         signature=case.signature, case=_case(grader.loaded), trace_id=case.trace_id, related_trace_ids=case.related_trace_ids, outcome=outcome,
-        mode=deciding.cut.label, modes=[_mode(mode, grader.policy) for mode in modes], isolation=isolation, failure=verdict.failure,
+        mode=deciding.cut.label, modes=[_mode(mode, grader, declared) for mode in modes], isolation=isolation, failure=verdict.failure,
         decided=verdict.decided and outcome is Outcome.PASSED, violations=_violations(verdict), error=verdict.error,
         divergence=_divergence(verdict.divergence, transcript, grader.policy), boundaries=_boundaries(transcript), write_intents=_intents(transcript),
         open=verdict.open, exercised=sorted(seen.live), notes=verdict.notes, duration_ms=duration_ms,
@@ -110,14 +111,27 @@ def _world(loaded: LoadedCase) -> rows.WorldRef | None:
     )
 
 
-def _mode(mode: ModeRun, policy: ToolsPolicy) -> rows.ModeResult:
+def _mode(mode: ModeRun, grader: CaseGrader, declared: Collection[str]) -> rows.ModeResult:
     failed = [
         name for trial in mode.trials if trial.verdict.outcome is Outcome.FAILED for name in broken(trial.verdict)
     ]
     return rows.ModeResult(
         mode=mode.cut.label, outcome=mode.outcome, trials=len(mode.trials), passed=mode.passed, violated=sorted(set(failed)),
-        transcripts=[trial.transcript.digest for trial in mode.trials], calls=_calls(mode, policy), rate=_rate(mode),
+        transcripts=[trial.transcript.digest for trial in mode.trials], calls=_calls(mode, grader.policy), rate=_rate(mode),
+        manifest=_manifest(mode, declared, grader.policy), seed=grader.loaded.case.id,
     )  # fmt: skip
+
+
+def _manifest(mode: ModeRun, declared: Collection[str], policy: ToolsPolicy) -> dict[str, BoundaryState]:
+    """What was done at each boundary; where no trial came to it, what its policy says."""
+    met = {
+        f"{played.crossing.kind}:{played.crossing.name}": played.boundary
+        for trial in mode.trials
+        for played in trial.transcript.played
+        if played.crossing.parent is None and not mode.cut.in_prefix(played.crossing.seq)
+    }
+    said = mode.cut.manifest({*declared, *met}, policy)
+    return {name: met.get(name, BoundaryState(state)) for name, state in said.items()}
 
 
 def _rate(mode: ModeRun) -> rows.Rate | None:

@@ -41,6 +41,8 @@ class CandidateRef(Record, frozen=True, kw_only=True):
     prompt: str | None = None
     model: str | None = None
     tools: dict[str, str | None] = {}
+    layers: dict[str, str | None] = {}
+    """The others: routing, memory, skills, harness."""
 
 
 class ChampionRef(Record, frozen=True, kw_only=True):
@@ -92,7 +94,6 @@ class Run(Record, frozen=True, kw_only=True):
     graders: list[GraderRef] = []
     judge: JudgeRef | None = None
     trials: int = 2
-    seed: str | None = None
 
 
 class Policy(Record, frozen=True, kw_only=True):
@@ -286,6 +287,10 @@ class ModeResult(Record, frozen=True, kw_only=True):
     passed: int
     violated: list[str] = []
     transcripts: list[str] = []
+    manifest: dict[str, BoundaryState] = {}
+    """What was done at every boundary that is declared or was met, as `kind:name`; after a prefix, past its end."""
+    seed: str = ""
+    """Of draws past the record: trial N draws from `SEED/N`."""
     previous: Outcome | None = None
     rate: Rate | None = None
     """Where a live model is judged as a rate."""

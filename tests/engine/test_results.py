@@ -179,3 +179,32 @@ def test_only_a_whole_pass_tells_its_calls() -> None:
     assert of(a_transcript(a_played(1), REFUND)).modes[0].calls == []
     diverged = a_transcript(a_played(1), *REFUSED, divergence=a_divergence())
     assert of(diverged).modes[0].calls == []
+
+
+def test_manifest_names_every_boundary() -> None:
+    """Declared or met, whatever the trials came to; what was done stands before what the policy alone would say."""
+    cut = CutPoint(mode=Mode.CUT_POINT, live=frozenset({"model:writer"}))
+    looked = a_played(4, "look", effect=Effect.READ)
+    trials = [a_transcript(a_model(1), a_played(1)), a_transcript(REFUND, looked)]
+    judged = [Trial(one, GRADER.trial(one, cut)) for one in trials]
+    declared = ["model:writer", "tool:look", "tool:wipe", "guard:limit", "human:boss"]
+    (mode,) = case_result(GRADER, [mode_run(cut, judged)], isolation="hermetic", declared=declared).modes
+    assert (mode.seed, mode.manifest) == (
+        LOADED.case.id,
+        {
+            "guard:limit": "live", "human:boss": "frozen", "model:planner": "frozen", "model:writer": "live", "tool:get_order": "frozen",
+            "tool:issue_refund": "intercepted", "tool:look": "frozen", "tool:wipe": "intercepted",
+        },
+    )  # fmt: skip
+
+
+def test_manifest_speaks_of_what_follows_a_prefix() -> None:
+    cut = CutPoint(mode=Mode.CUT_POINT, after=3)
+    frozen = a_guard(2, "issue_refund", blocked=False, boundary=BoundaryState.FROZEN)
+    inside = a_played(5, "get_order", parent="#4", boundary=BoundaryState.LIVE)
+    transcript = a_transcript(frozen, inside)
+    run = mode_run(cut, [Trial(transcript, GRADER.trial(transcript, cut))])
+    (mode,) = case_result(
+        GRADER, [run], isolation="hermetic", declared=["guard:refund-approval", "tool:get_order"]
+    ).modes
+    assert mode.manifest == {"guard:refund-approval": "live", "tool:get_order": "frozen"}

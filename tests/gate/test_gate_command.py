@@ -49,8 +49,16 @@ def test_every_form_tells_the_same(cases: Path, tmp_path: Path) -> None:
 
 def test_stdout_carries_only_what_was_asked(cases: Path) -> None:
     ran = twiceshy("gate", "-c", "examples.refund:buggy", "--cases", cases, "--json", "-")
-    assert json.loads(ran.out)["run"]["workflow"] == "refund"
-    assert "FAILED" in ran.err
+    verdict = json.loads(ran.out)
+    assert (verdict["run"]["workflow"], "FAILED" in ran.err) == ("refund", True)
+    candidate, mode = verdict["run"]["candidate"], verdict["results"][0]["modes"][0]
+    assert candidate["layers"].keys() == {"routing", "memory", "skills", "harness"}
+    assert candidate["layers"]["harness"] is not None
+    assert (mode["manifest"]["tool:issue_refund"], mode["manifest"]["tool:create_approval"]) == (
+        "intercepted",
+        "intercepted",
+    )
+    assert mode["seed"] == verdict["results"][0]["case"]["id"]
 
 
 def test_a_named_champion_makes_a_regression(cases: Path, tmp_path: Path) -> None:

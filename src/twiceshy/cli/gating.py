@@ -176,6 +176,7 @@ def _verdict(
     import msgspec
 
     from twiceshy import champion, gate, graders
+    from twiceshy.exercise import LAYERS
     from twiceshy.identity import digest
     from twiceshy.semantic import reference
     from twiceshy.verdict import CandidateRef, CatalogRef, Git, Run, Tool
@@ -196,6 +197,7 @@ def _verdict(
             prompt=versions.prompt.digest,
             model=versions.model.digest,
             tools={name: tool.digest for name, tool in versions.tools.items()},
+            layers={name: getattr(versions, name).digest for name in LAYERS if name not in ("model", "prompt")},
         ),
         champion=pinned.reference if pinned else None,
         catalog=CatalogRef(version="1", digest=digest(digests)),
