@@ -64,14 +64,16 @@ def _span(envelope: Envelope, crossing: Crossing) -> dict[str, Any]:
 def _of_kind(crossing: Crossing) -> dict[str, Any]:
     if crossing.kind is Kind.MODEL:
         return _model(crossing)
-    if crossing.kind is Kind.TOOL:
-        return {
-            "gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": crossing.name, "twiceshy.proposed": _side(crossing.proposed),
-            "twiceshy.seen": _side(crossing.seen), "twiceshy.raw": _side(crossing.raw), "twiceshy.shown": _side(crossing.shown),
-            "twiceshy.group": crossing.group, "twiceshy.attempt": crossing.attempt if crossing.attempt > 1 else None,
-            "twiceshy.blocked_by": crossing.blocked_by,
-        }  # fmt: skip
-    return {"twiceshy.at": crossing.at, "twiceshy.seen": _side(crossing.seen), "twiceshy.raw": _side(crossing.raw)}
+    told = {side: _side(getattr(crossing, side)) for side in ("proposed", "seen", "raw", "shown")}
+    tool = (
+        {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": crossing.name}
+        if crossing.kind is Kind.TOOL
+        else {}
+    )
+    return {
+        **tool, **{f"twiceshy.{side}": text for side, text in told.items()}, "twiceshy.group": crossing.group, "twiceshy.at": crossing.at,
+        "twiceshy.attempt": crossing.attempt if crossing.attempt > 1 else None, "twiceshy.blocked_by": crossing.blocked_by,
+    }  # fmt: skip
 
 
 def _model(crossing: Crossing) -> dict[str, Any]:
