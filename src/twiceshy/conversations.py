@@ -17,6 +17,7 @@ from twiceshy import verdict as rows
 from twiceshy.evidence import Run, replayed_run
 from twiceshy.graders.drift import drifts, turns
 from twiceshy.judgement import Context, Judgement
+from twiceshy.ordering import renumbered
 from twiceshy.outcome import Outcome, Truth
 from twiceshy.trials import WORST, worst
 
@@ -139,5 +140,10 @@ def _moved(step: Step, offset: int) -> Step:
     return replace(
         step,
         turn=step.turn + offset,
-        crossing=msgspec.structs.replace(crossing, seq=crossing.seq + offset, group=group),
+        crossing=msgspec.structs.replace(
+            crossing,
+            seq=crossing.seq + offset,
+            group=group,
+            parent=renumbered(crossing.parent, lambda seq: seq + offset),
+        ),
     )

@@ -255,7 +255,7 @@ class _Judged(NamedTuple):
 
 def _verdict(transcript: Transcript, run: Run, judged: _Judged) -> _Verdict:
     """The rules of semantics.md §7, in their order; the first that applies decides."""
-    found, measured, decided_by, reached, names = judged
+    found, measured, decided_by, reached, _ = judged
     if any(_red(judgement) for judgement in found):
         return _Verdict(outcome=Outcome.FAILED, failure=Failure.INVARIANT)
     errors = [judgement.error for judgement in found if judgement.error is not None]
@@ -273,7 +273,7 @@ def _verdict(transcript: Transcript, run: Run, judged: _Judged) -> _Verdict:
         return _Verdict(
             outcome=Outcome.PASSED if decided else Outcome.DIVERGED, decided=decided, divergence=transcript.divergence
         )
-    return _crashed(transcript, run) or _at_the_end(transcript, found, measured, names)
+    return _crashed(transcript, run) or _at_the_end(transcript, run, judged)
 
 
 def _crashed(transcript: Transcript, run: Run) -> _Verdict | None:
@@ -293,30 +293,31 @@ def _crashed(transcript: Transcript, run: Run) -> _Verdict | None:
     return _Verdict(outcome=Outcome.FAILED, failure=Failure.CANDIDATE_CRASHED)
 
 
-def _at_the_end(
-    transcript: Transcript, found: Sequence[Judgement], measured: Sequence[Score], names: Collection[str]
-) -> _Verdict:
-    """What an undiverged end comes to. names: the ids that the case stands for."""
+def _at_the_end(transcript: Transcript, run: Run, judged: _Judged) -> _Verdict:
+    """What an undiverged end comes to."""
+    found = judged.found
     if any(lacking(judgement) and not judgement.stale and judgement.unknown is None for judgement in found):
         return _Verdict(outcome=Outcome.FAILED, failure=Failure.OPEN_MUST_HAPPEN)
     for judgement in found:
         if judgement.unknown is not None:
             place, boundary = judgement.place or "end", judgement.boundary or "run"
             return _diverged(transcript, judgement.unknown, place, boundary, f"{judgement.id}: {judgement.detail}")
-    if any(score.passed is False for score in measured):
+    if any(score.passed is False for score in judged.measured):
         return _Verdict(outcome=Outcome.FAILED, failure=Failure.DIMENSION)
-    return _unproven(transcript, found, names) or _improvised(transcript, found) or _Verdict(outcome=Outcome.PASSED)
+    unproven = _unproven(transcript, run, judged)
+    return unproven or _improvised(transcript, found) or _Verdict(outcome=Outcome.PASSED)
 
 
-def _unproven(transcript: Transcript, found: Sequence[Judgement], names: Collection[str]) -> _Verdict | None:
-    """Of stale outputs the contract stays open; one that the case stands for is then not judged, and so the case is not. Nor is it where a check of its own had nothing to judge."""
-    stale = [judgement for judgement in found if judgement.stale]
-    unproven = [judgement.id for judgement in stale if judgement.kind != Sort.OUTPUT or judgement.id in names]
+def _unproven(transcript: Transcript, run: Run, judged: _Judged) -> _Verdict | None:
+    """DIVERGED where something could not be judged: of stale outputs no dimension is measured, and their contract stays open, which counts where the case stands for it."""
+    stale = [judgement for judgement in judged.found if judgement.stale]
+    unproven = [judgement.id for judgement in stale if judgement.kind != Sort.OUTPUT or judgement.id in judged.names]
+    unproven += [f"dimension:{score.name}" for score in judged.measured if run.stale and score.threshold is not None]
     if unproven:
         detail = f"only outputs that were recorded for other inputs are left to show {', '.join(unproven)}"
         return _diverged(transcript, Divergence.MODEL_EXHAUSTED, detail=detail)
-    judged = {judgement.id for judgement in found if judgement.truth is not Truth.OPEN}
-    unjudged = sorted({*names} & {*BUILT_IN} - judged)
+    decided = {judgement.id for judgement in judged.found if judgement.truth is not Truth.OPEN}
+    unjudged = sorted({*judged.names} & {*BUILT_IN} - decided)
     if unjudged:
         detail = f"{unjudged[0]}, for which the case stands, had nothing to judge"
         return _diverged(transcript, Divergence.OPPORTUNITY_NOT_REACHED, detail=detail)

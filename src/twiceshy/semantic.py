@@ -16,7 +16,8 @@ from twiceshy.evidence import replayed_run
 from twiceshy.identity import canonical, digest
 from twiceshy.invariants import Tier
 from twiceshy.judgement import Judgement
-from twiceshy.outcome import Failure, Outcome, Truth
+from twiceshy.outcome import Divergence, Failure, Outcome, Truth
+from twiceshy.transcript import Diverged
 from twiceshy.verdict import JudgeRef
 
 if TYPE_CHECKING:
@@ -99,6 +100,11 @@ def _decided(verdict: TrialVerdict, found: Sequence[Judgement]) -> TrialVerdict:
     if whole.violations:
         return msgspec.structs.replace(whole, outcome=Outcome.FAILED, failure=Failure.INVARIANT)
     unjudged = [one for one in found if not one.advisory and one.truth is not Truth.SATISFIED]
+    if any(one.stale for one in unjudged):
+        stale = next(one.id for one in unjudged if one.stale)
+        detail = f"only outputs that were recorded for other inputs are left to show {stale}"
+        divergence = Diverged(kind=Divergence.MODEL_EXHAUSTED, place="end", boundary="run", detail=detail)
+        return msgspec.structs.replace(whole, outcome=Outcome.DIVERGED, divergence=divergence)
     if unjudged:
         error = (
             f"{unjudged[0].id} binds this case: {unjudged[0].error or 'the judge is undecided, ' + unjudged[0].detail}"
@@ -112,6 +118,8 @@ def _judged(spec: Spec, run: Run, model: JudgeModel, bench: Bench, *, advisory: 
         id=spec.id, version=spec.version, tier=spec.tier, kind=spec.kind.value, message=spec.message or f"{spec.id} must hold",
         severity=spec.severity, advisory=advisory,
     )  # fmt: skip
+    if run.stale:  # what it would be asked about are texts of another run
+        return blank.being(Truth.OPEN, stale=True, detail="the outputs were recorded for other inputs")
     try:
         said = [_asked(spec, run, model, bench, sample) for sample in range(model.samples)]
     except InfrastructureError as fault:

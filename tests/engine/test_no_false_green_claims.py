@@ -23,9 +23,11 @@ from shop import Agent, diverged
 from twiceshy.boundary import Boundary
 from twiceshy.candidates import Candidate, layers
 from twiceshy.casefile import Expect
+from twiceshy.conversations import _joined
 from twiceshy.cutpoint import CutPoint
 from twiceshy.envelope import Effect, Envelope, ErrorRecord
 from twiceshy.errors import CaseError, InvariantError
+from twiceshy.evidence import replayed_run
 from twiceshy.exercise import changed_layers, exercise, not_exercised
 from twiceshy.grading import TrialVerdict, case_grader
 from twiceshy.outcome import BoundaryState, Divergence, Outcome
@@ -69,6 +71,15 @@ def test_attempts_of_one_write_are_explained_once() -> None:
         a_write(2, "pay", seen={"amount": 5}, attempt=2, idempotency_key="k"),
     )
     assert judged(told, envelope).outcome is Outcome.PASSED
+
+
+def test_turns_joined_to_a_conversation_keep_what_lay_inside_what() -> None:
+    """A step inside the second turn's second step seemed to lie inside the first turn's: so did the writes between two equal ones."""
+    inside = replayed_run(
+        a_transcript(a_write(1, "pay"), a_write(2, "tell", parent="#1"), a_write(3, "pay", parent="#2")), POLICY, workflow="refund"
+    )  # fmt: skip
+    joined, _ = _joined([inside, inside], {0: "first", 1: "second"}, POLICY)
+    assert [step.crossing.parent for step in joined.steps] == [None, "#1", "#2", None, "#4", "#5"]
 
 
 # What a case stands for is judged.

@@ -20,7 +20,8 @@ from twiceshy.casefile import Expect
 from twiceshy.cutpoint import CutPoint
 from twiceshy.envelope import Effect
 from twiceshy.grading import TrialVerdict, case_grader
-from twiceshy.outcome import BoundaryState, Divergence, Outcome
+from twiceshy.outcome import BoundaryState, DimensionName, Divergence, Outcome
+from twiceshy.semantic import with_semantics
 from twiceshy.transcript import Played, RowChange
 from twiceshy.worlds.goals import Goal
 from twiceshy.writes import DeclaredWrite
@@ -90,3 +91,34 @@ def test_what_a_stale_output_asks_for_shows_nothing(asked: Any) -> None:
     fresh, stale = (graded(*approved(stale=stale, changes=[ROW]), **asked) for stale in (False, True))
     assert why(fresh) == (Outcome.PASSED, None)
     assert why(stale) == (Outcome.DIVERGED, Divergence.MODEL_EXHAUSTED)
+
+
+def test_no_dimension_is_passed_that_stale_outputs_keep_from_being_measured() -> None:
+    """With a threshold and nothing measured, none was missed."""
+    thresholds = {"dimensions": {DimensionName.PLAN_COHERENCE: 0.5}}
+    assert why(graded(*approved(stale=False), **thresholds)) == (Outcome.PASSED, None)
+    assert why(graded(*approved(stale=True))) == (Outcome.PASSED, None)
+    assert why(graded(*approved(stale=True), **thresholds)) == (Outcome.DIVERGED, Divergence.MODEL_EXHAUSTED)
+
+
+class Pleased:
+    """A judge that likes everything, and counts."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def reply(self, request: dict[str, Any], *, version: str, sample: int) -> str:
+        self.asked += 1
+        return '{"verdict": "pass", "reason": "fine"}'
+
+
+@pytest.mark.parametrize("stale", [False, True])
+def test_no_judge_is_asked_about_stale_outputs(*, stale: bool) -> None:
+    """The text is another run's, however polite it is."""
+    polite = {"id": "polite", "tier": "semantic", "kind": "output", "rubric": "Is the reply polite?"}
+    case = a_case(an_envelope(a_crossing(2, "create_approval", effect=Effect.WRITE)), kind="positive", binding=["polite"])  # fmt: skip
+    grader = case_grader(case, some_invariants(polite, judge={"model": "judge-1", "version": "1"}), POLICY)
+    told, bench = a_transcript(*approved(stale=stale)), Pleased()
+    verdict = with_semantics(grader.trial(told, CutPoint()), told, grader, bench)
+    expected = (Outcome.DIVERGED, Divergence.MODEL_EXHAUSTED) if stale else (Outcome.PASSED, None)
+    assert (why(verdict), bench.asked) == (expected, 0 if stale else 1)
