@@ -95,7 +95,7 @@ def _index(site: Site, rows_a_page: int) -> None:
     differing = _changes(site, runs)
     settled = [row for row in differing if row["change"] == "new" and row["candidate_outcome"] == "passed"]
     shown = {
-        "new_cases": len({row["case_id"] for row in settled}), "standing": site.standing, "entries": site.entries, "coverage": grids(cells), "cell_counts": Counter(cell["state"] for cell in cells),
+        "conversations": queries.rows("conversations", runs=runs), "new_cases": len({row["case_id"] for row in settled}), "standing": site.standing, "entries": site.entries, "coverage": grids(cells), "cell_counts": Counter(cell["state"] for cell in cells),
         "panels": charts.panels(divergence), "champion_diff": [row for row in differing if row not in settled], "decisions": queries.rows("decisions"),
         "admissions": queries.rows("admissions"), "quality": [stated(row) for row in queries.asked("select * from quality order by met nulls last, scope, metric")],
     }  # fmt: skip
@@ -135,6 +135,7 @@ def _nights(site: Site) -> list[str]:
         site.write(
             f"runs/{night}.html", "night", night=night, runs=ran, results=[{**row, "page": pages.get(row["case_id"])} for row in found],
             counts={name: sum(run[name] for run in ran) for name in wording.OUTCOMES if name != "no_case"},
+            conversations=site.queries.rows("conversations", runs=[run["run_id"] for run in ran]),
             before=nights[at - 1] if at else None, after=nights[at + 1] if at + 1 < len(nights) else None,
         )  # fmt: skip
     return nights

@@ -112,7 +112,7 @@ class Standing:
 
     @property
     def headline(self) -> str:
-        """The verdict in one line: what a person opens the page for."""
+        """The verdict in one line: what a person opens the page for. Where no single case is what it says, its first reason."""
         count = self.counts.get(self.verdict, 0)
         cases = "1 case" if count == 1 else f"{count} cases"
         told = {
@@ -121,6 +121,9 @@ class Standing:
             "diverged": f"{cases} could not be judged",
         }
         told |= {"nothing_judged": "Nothing was judged", "passed": f"All clear: {cases} passed"}
+        why = next((run["reasons"] for run in self.runs if run["verdict"] == self.verdict and run["reasons"]), None)
+        if not count and self.verdict in ("failed", "error", "diverged") and why:
+            return f"{why[0][:1].upper()}{why[0][1:]}"
         total = sum(self.counts.values())
         return f"{count} of {total} cases passed" if self.verdict == "passed" and count < total else told[self.verdict]
 

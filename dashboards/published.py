@@ -14,7 +14,7 @@ import polars as pl
 from tasks.admit.schema import Admissions
 from tasks.attribute.schema import Attributions
 from tasks.contracts import Table
-from tasks.publish.schema import ChampionDiff, Coverage, Divergence, Quality, Results, Runs
+from tasks.publish.schema import ChampionDiff, Conversations, Coverage, Divergence, Quality, Results, Runs
 from tasks.replay.schema import Intents, Replays, Steps, Violations
 from tasks.sign.schema import Signatures
 from tasks.store import Limits, connect
@@ -23,7 +23,7 @@ from twiceshy.errors import FormatError, InputError
 _Shape = TypeVar("_Shape")
 
 NEEDED: tuple[type[Table], ...] = (Runs, Results, Replays, Violations, Steps, Coverage, Divergence, Signatures)
-OPTIONAL: tuple[type[Table], ...] = (ChampionDiff, Intents, Quality, Admissions, Attributions)
+OPTIONAL: tuple[type[Table], ...] = (ChampionDiff, Conversations, Intents, Quality, Admissions, Attributions)
 """Their sections say that nothing was published."""
 
 QUERIES = Path(__file__).parent / "queries"

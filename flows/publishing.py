@@ -117,7 +117,7 @@ def _judgings(
     return [
         Judging(
             run_id=one.run_id, night=turn.night.isoformat(), workflow=one.workflow, candidate=turn.name,
-            candidate_digest=one.candidate_digest, harness=one.harness, results=one.results, champion=champions.get(one.workflow),
+            candidate_digest=one.candidate_digest, harness=one.harness, results=one.results, conversations=one.conversations, champion=champions.get(one.workflow),
             policy=policy, trials=trials, not_run=one.not_run,
         )
         for turn, one in zip(turns, replayed, strict=True)

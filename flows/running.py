@@ -93,7 +93,9 @@ def balance(held: Mapping[str, Any]) -> str:
 def judged(account: Mapping[str, Any]) -> Iterator[str]:
     """The verdict, every run, the outcomes of the newest night, signatures, corpus id and the path of the site."""
     yield f"verdict of the newest night: {account['verdict']}"
-    for title, name in (("runs", "runs"), ("newest night", "outcomes"), ("signatures", "signatures")):
+    for title, name in (
+        ("runs", "runs"), ("newest night", "outcomes"), ("conversations", "conversations"), ("signatures", "signatures")
+    ):  # fmt: skip
         if account[name]:
             yield from ("", f"{title}:", *(f"  {line}" for line in lines(account[name])))
     yield ""

@@ -57,6 +57,7 @@ def nightly_of(made: Published, generation: Snapshot, index: Path, *, unprotecte
         "verdict": summary.verdict(runs, made.shown.judged),
         "runs": summary.nights(runs),
         "outcomes": summary.outcomes(results, made.shown.judged),
+        "conversations": summary.conversations(made.tables["conversations"], made.shown.judged),
         "signatures": summary.signatures(made.tables["signatures"], results, made.shown.current),
         "unprotected": list(unprotected),
         "corpus_id": generation.id,
@@ -74,6 +75,9 @@ def leave_nightly(account: dict[str, Any]) -> None:
     artifacts.table("catalog-runs", account["runs"], about="One run a workflow and night, the newest first.")
     artifacts.table(
         "catalog-outcomes", account["outcomes"], about="Cases of the newest night, what did not pass first."
+    )
+    artifacts.table(
+        "catalog-conversations", account["conversations"], about="Conversations whose turns are cases, as a whole."
     )
     artifacts.table(
         "catalog-signatures", account["signatures"], about="Failure signatures and what their cases came to."

@@ -14,7 +14,7 @@ from tables import a_row
 from tasks.admit.schema import Admissions
 from tasks.attribute.schema import Attributions
 from tasks.contracts import Table, validated
-from tasks.publish.schema import VERDICTS, ChampionDiff, Coverage, Divergence, Quality, Results, Runs
+from tasks.publish.schema import VERDICTS, ChampionDiff, Conversations, Coverage, Divergence, Quality, Results, Runs
 from tasks.replay.aligned import step_rows
 from tasks.replay.schema import Intents, Replays, Steps, Violations
 from tasks.sign.schema import Signatures
@@ -311,8 +311,20 @@ def _admissions() -> Rows:
     return [{**row, "source": "otlp", "trace_id": digest(f"t{n}")[:32]} for n, row in enumerate(found)]
 
 
+def _conversations() -> Rows:
+    """The two refund cases are turns of one talk, in which a second refund was issued."""
+    cases = [story.name.replace("@", "-at-") for story in STORIES if story.tool == "issue_refund"][:2]
+    return [
+        {
+            "run_id": run_id("refund", night), "conversation_id": "T-1042", "night": night, "workflow": "refund", "outcome": "failed", "cases": cases,
+            "outcomes": ["passed", "passed"], "violated": ["one-refund"], "reason": "one-refund: more than 1; at the second turn #4",
+        }
+        for night in NIGHTS[-2:]
+    ]  # fmt: skip
+
+
 RUN_TABLES = {
-    Runs: _runs, Results: _results, Replays: _replays, Violations: _violations, Steps: _steps, Intents: _intents, Signatures: _signatures,
+    Runs: _runs, Results: _results, Conversations: _conversations, Replays: _replays, Violations: _violations, Steps: _steps, Intents: _intents, Signatures: _signatures,
     Attributions: _attributions, Coverage: _coverage, Divergence: _divergence, ChampionDiff: _champion_diff, Quality: _quality,
     Admissions: _admissions,
 }  # fmt: skip
@@ -327,6 +339,7 @@ def hostile_tables(text: str) -> dict[str, Rows]:
     texts = {
         Runs: ("candidate", "candidate_digest", "champion_digest", "mode"),
         Results: ("tool",),
+        Conversations: ("conversation_id", "reason"),
         Steps: ("name", "scope", "replayed_blocked_by"),
         Signatures: ("invariant_id", "tool", "error_class"),
     }

@@ -31,6 +31,7 @@ _RULED: dict[str, dict[str, Any]] = {
     "admissions": {"decision": "hold", "reasons": ["r4_missing"]},
     "attributions": {"verdict": "suggested"},
     "coverage": {"state": "not_seen"},
+    "conversations": {"outcome": "passed"},
     "champion_diff": {"candidate_outcome": "failed", "change": "new"},
     "crossings": {"seq": 1, "key": None, "effect": "read"},
     "dimensions": {},

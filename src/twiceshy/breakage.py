@@ -118,10 +118,16 @@ def break_cases(pool: SessionPool, docket: Sequence[CaseGrader], rules: Rules, t
         return list(threads.map(one, docket))
 
 
-def broken_case(session: Session, grader: CaseGrader, rules: Rules, terms: Terms) -> BrokenCase:
-    """Every break of a case under every judging mode, one trial each, after one unbroken trial of each mode."""
+def broken_case(
+    session: Session, grader: CaseGrader, rules: Rules, terms: Terms, *, unbroken: Sequence[Trial] | None = None
+) -> BrokenCase:
+    """Every break of a case under every judging mode, one trial each, beside one unbroken trial of each mode.
+
+    unbroken: those trials where they were played already, the first of each mode.
+    """
     judges = terms.judges_of(grader)
-    unbroken = [_trial(grader, judge, session.play(rules.task(grader.loaded, judge, terms))) for judge in judges]
+    if unbroken is None:
+        unbroken = [_trial(grader, judge, session.play(rules.task(grader.loaded, judge, terms))) for judge in judges]
     runs: list[BreakRun] = []
     for found in map(breaking.parse, grader.loaded.case.breaks):
         with _played(session, grader, rules, terms, found) as play:
@@ -129,11 +135,6 @@ def broken_case(session: Session, grader: CaseGrader, rules: Rules, terms: Terms
                 _run(grader, found, judge, before, play(judge)) for judge, before in zip(judges, unbroken, strict=True)
             ]
     return BrokenCase(loaded=grader.loaded, unbroken=unbroken, runs=runs)
-
-
-def break_case(session: Session, grader: CaseGrader, rules: Rules, terms: Terms) -> list[BreakRun]:
-    """The runs of `broken_case`: the gate must be able to go red."""
-    return list(broken_case(session, grader, rules, terms).runs)
 
 
 def score(cases: Sequence[BrokenCase]) -> Score:

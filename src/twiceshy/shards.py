@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import msgspec
@@ -21,6 +23,7 @@ from twiceshy.casefile import Judge, load
 from twiceshy.champion import Champion
 from twiceshy.commands import Command
 from twiceshy.configuration import JudgeSettings
+from twiceshy.conversations import whole_conversations
 from twiceshy.encoding import record_line, record_of
 from twiceshy.envelope import Record, Versions
 from twiceshy.errors import TwiceshyError
@@ -36,14 +39,15 @@ from twiceshy.sealing import Limits
 from twiceshy.semantic import Unconfigured
 from twiceshy.sessions import SessionPool
 from twiceshy.transcript import Transcript
-from twiceshy.verdict import Result
+from twiceshy.verdict import Conversation, Result
 from twiceshy.writes import went_unanswered
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from twiceshy.grading import CaseGrader
-    from twiceshy.judging import Judged
+    from twiceshy.judging import Judged, Rules
+    from twiceshy.results import Candidacy
     from twiceshy.semantic import Bench
     from twiceshy.trials import Trial
 
@@ -123,6 +127,12 @@ class ResultLine(Record, frozen=True, kw_only=True, tag="result"):
     result: Result
 
 
+class TogetherLine(Record, frozen=True, kw_only=True, tag="together"):
+    """After the cases of one time: every conversation of which several turns are cases, as a whole."""
+
+    conversations: list[Conversation]
+
+
 class AgainLine(Record, frozen=True, kw_only=True, tag="again"):
     """Between two times: from here on everything is replayed anew."""
 
@@ -134,7 +144,7 @@ class FaultLine(Record, frozen=True, kw_only=True, tag="fault"):
     exit_code: int
 
 
-Line = ReadyLine | TrialLine | ResultLine | AgainLine | FaultLine
+Line = ReadyLine | TrialLine | ResultLine | TogetherLine | AgainLine | FaultLine
 
 
 def lines_of(content: bytes) -> Iterator[Line]:
@@ -162,7 +172,6 @@ def _run(request: ShardRequest, write: Callable[[Line], None], env: Mapping[str,
     cases = [load(Path(path)) for path in request.cases]
     spec = CandidateSpec(
         factory=request.factory,
-        versions=request.versions,
         python=request.python,
         path=[Path(part) for part in request.path],
         allow_env=request.allow_env,
@@ -183,14 +192,47 @@ def _run(request: ShardRequest, write: Callable[[Line], None], env: Mapping[str,
         )
         docket = judging.graders(cases, rules, terms, boundaries=ready.boundaries, champion=request.pinned)
         against = judging.candidacy(ready.versions, request.pinned.versions if request.pinned else None)
-        for last in [False] * (request.times - 1) + [True]:
-            for grader, judged in zip(docket, judging.judge_cases(pool, docket, rules, terms, against), strict=True):
-                _write_case(grader, judged, write)
-                if last and request.breaks and grader.loaded.case.breaks:
-                    with pool.lent() as session:
-                        _write_breaks(grader, breakage.break_case(session, grader, rules, terms), write)
-            if not last:
-                write(AgainLine())
+        court = _Court(pool, docket, rules, terms, against)
+        for _ in range(request.times - 1):
+            court.judge(write)
+            write(AgainLine())
+        judged = court.judge(write)
+        if request.breaks:
+            court.break_all(judged, write)
+
+
+@dataclass(frozen=True, slots=True)
+class _Court:
+    """The cases of a shard before its sessions."""
+
+    pool: SessionPool
+    docket: Sequence[CaseGrader]
+    rules: Rules
+    terms: Terms
+    against: Candidacy
+
+    def judge(self, write: Callable[[Line], None]) -> list[Judged]:
+        """Every case once. A case is written as soon as it is judged, so that a kill loses no more than what was under way."""
+        graders = {grader.loaded.case.id: grader for grader in self.docket}
+        one_at_a_time = Lock()  # cases are told of by the threads that judged them, and a line is one case's
+
+        def heard(judged: Judged) -> None:
+            with one_at_a_time:
+                _write_case(graders[judged.loaded.case.id], judged, write)
+
+        judged = judging.judge_cases(self.pool, self.docket, self.rules, self.terms, self.against, heard=heard)
+        told = [(grader, one.modes, one.result) for grader, one in zip(self.docket, judged, strict=True)]
+        write(TogetherLine(conversations=whole_conversations(told, self.rules.invariants)))
+        return judged
+
+    def break_all(self, judged: Sequence[Judged], write: Callable[[Line], None]) -> None:
+        """Every break of every case, beside its first unbroken trials."""
+        for grader, one in zip(self.docket, judged, strict=True):
+            if grader.loaded.case.breaks:
+                unbroken = [mode.trials[0] for mode in one.modes]
+                with self.pool.lent() as session:
+                    done = breakage.broken_case(session, grader, self.rules, self.terms, unbroken=unbroken)
+                _write_breaks(grader, done.runs, write)
 
 
 def _bench(request: ShardRequest, env: Mapping[str, str]) -> Bench:
@@ -206,7 +248,7 @@ def _write_case(grader: CaseGrader, judged: Judged, write: Callable[[Line], None
     write(ResultLine(result=judged.result))
 
 
-def _write_breaks(grader: CaseGrader, runs: list[BreakRun], write: Callable[[Line], None]) -> None:
+def _write_breaks(grader: CaseGrader, runs: Sequence[BreakRun], write: Callable[[Line], None]) -> None:
     for run in runs:
         line = _trial_line(grader, run.judge, 0, run.trial)
         write(msgspec.structs.replace(line, broken_by=run.text, break_state=run.state))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import polars as pl
 
 from tasks.contracts import Table
-from tasks.publish.schema import ChampionDiff, Results, Runs
+from tasks.publish.schema import ChampionDiff, Conversations, Results, Runs
 from tasks.replay.schema import Dimensions, Intents, Replays, Steps, Violations
 from tasks.store import Publication
 
@@ -19,7 +19,7 @@ NIGHTS = 90
 """So many are kept: a quarter, which is what a chart of nights can show."""
 
 OF_TRIALS: tuple[type[Table], ...] = (Replays, Violations, Intents, Dimensions, Steps)
-OF_RUNS: tuple[type[Table], ...] = (Runs, Results, ChampionDiff)
+OF_RUNS: tuple[type[Table], ...] = (Runs, Results, Conversations, ChampionDiff)
 ONLY_CURRENT: tuple[type[Table], ...] = (Steps, Intents)
 """What a page shows of the newest run only; kept for every night it would be most of a publication."""
 
@@ -48,7 +48,12 @@ class Shown:
 
     def tables(self, measured: "Measured") -> dict[str, pl.DataFrame]:
         """The tables of runs and trials by name, arranged: earlier rows and those that were measured now."""
-        now = {Runs: measured.runs, Results: measured.results, ChampionDiff: measured.champion_diff}
+        now = {
+            Runs: measured.runs,
+            Results: measured.results,
+            Conversations: measured.conversations,
+            ChampionDiff: measured.champion_diff,
+        }
         runs = {table: pl.concat([self.earlier[table], rows]) for table, rows in now.items()}
         whole: dict[type[Table], pl.DataFrame] = {**runs, **self.trials}
         return {table.named(): table.arranged(rows) for table, rows in whole.items()}

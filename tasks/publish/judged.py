@@ -6,13 +6,14 @@ from typing import Any
 
 import polars as pl
 
-from tasks.publish.schema import ChampionDiff, Results, Runs
+from tasks.contracts import Table
+from tasks.publish.schema import ChampionDiff, Conversations, Results, Runs
 from twiceshy import champion, gate
 from twiceshy.champion import Champion
 from twiceshy.identity import canonical, digest
 from twiceshy.outcome import Outcome
 from twiceshy.trials import WORST
-from twiceshy.verdict import ModeResult, Policy, Result
+from twiceshy.verdict import Conversation, ModeResult, Policy, Result
 
 Row = dict[str, Any]
 
@@ -33,6 +34,7 @@ class Judging:
     candidate_digest: str
     harness: str
     results: Sequence[Result]
+    conversations: Sequence[Conversation] = ()
     champion: Champion | None = None
     policy: Policy = field(default_factory=Policy)
     mode: str = "auto"
@@ -59,13 +61,14 @@ class Judging:
 
 def run_row(judging: Judging, results: Sequence[Result]) -> Row:
     """The row of `Runs`; the verdict is the gate's."""
-    summary = gate.summary(results, judging.policy, not_run=judging.not_run)
+    summary = gate.summary(results, judging.policy, not_run=judging.not_run, conversations=judging.conversations)
     counts = summary.counts
     return {
         **_of(judging), "candidate": judging.candidate, "candidate_digest": judging.candidate_digest,
         "champion_digest": judging.champion_digest, "mode": judging.mode, "trials": judging.trials, "verdict": summary.verdict,
         "exit_code": summary.exit_code, "passed": counts.passed, "failed": counts.failed, "diverged": counts.diverged,
         "error": counts.error, "not_run": counts.not_run, "newly_covered": counts.newly_covered, "newly_lost": counts.newly_lost,
+        "reasons": summary.reasons,
         "versions": judging.versions,
     }  # fmt: skip
 
@@ -78,6 +81,17 @@ def result_row(judging: Judging, result: Result, tool: str | None, trials: pl.Da
         "outcome": result.outcome.value, "decided": result.decided, "change": _change(result),
         "champion_outcome": result.previous_outcome.value if result.previous_outcome else None,
         "waiver": result.waiver.id if result.waiver else None, "replay_id": _deciding(result.mode, trials),
+    }  # fmt: skip
+
+
+def conversation_row(judging: Judging, whole: Conversation) -> Row:
+    """The row of `Conversations`."""
+    told = [f"{found.assertion_id}: {found.detail or found.message}" for found in whole.violations]
+    told += [whole.error] if whole.error is not None else []
+    return {
+        **_of(judging), "conversation_id": whole.id, "outcome": whole.outcome.value, "cases": [turn.case or "-" for turn in whole.turns],
+        "outcomes": [turn.outcome.value for turn in whole.turns], "violated": sorted({found.assertion_id for found in whole.violations}),
+        "reason": "; ".join(told) or None,
     }  # fmt: skip
 
 
@@ -159,12 +173,13 @@ def _place(label: str) -> tuple[str, str]:
 
 def judged_rows(
     judgings: Iterable[Judging], replays: pl.DataFrame, tools: Mapping[str, str | None]
-) -> dict[type[Runs] | type[Results] | type[ChampionDiff], list[Row]]:
-    """The rows of the three tables. replays: rows of `Replays` of these runs; tools: case id -> the tool it is about."""
-    found: dict[type[Runs | Results | ChampionDiff], list[Row]] = {Runs: [], Results: [], ChampionDiff: []}
+) -> dict[type[Table], list[Row]]:
+    """The rows of `Runs`, `Results`, `Conversations` and `ChampionDiff`. replays: rows of `Replays` of these runs; tools: case id -> the tool it is about."""
+    found: dict[type[Table], list[Row]] = {Runs: [], Results: [], Conversations: [], ChampionDiff: []}
     for judging in judgings:
         results = judging.compared()
         found[Runs].append(run_row(judging, results))
+        found[Conversations] += [conversation_row(judging, whole) for whole in judging.conversations]
         of_run = replays.filter(run_id=judging.run_id)
         for result in results:
             trials = of_run.filter(case_id=result.case.id)

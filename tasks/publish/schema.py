@@ -129,6 +129,8 @@ class Runs(Table):
     not_run: Count
     newly_covered: Count
     newly_lost: Count
+    reasons: Labels
+    """Why it does not end with 0, the most severe first."""
     versions: Json
     """{candidate, catalog, harness}, as in Divergence."""
 
@@ -181,6 +183,41 @@ class Results(Table):
     def waived_is_known(cls, data: PolarsData) -> pl.LazyFrame:
         """Only a failure that the champion has too can be waived."""
         return rows(data, implies(pl.col("waiver").is_not_null(), pl.col("change") == "known"))
+
+
+class Conversations(Table):
+    """One conversation of one run, whose turns are cases of their own: (`run_id`, `conversation_id`), and what the turns came to together."""
+
+    run_id: Text
+    conversation_id: Text
+    night: Night
+    workflow: Text
+    outcome: Annotated[str, one_of(Outcome)]
+    """The worst of its turns and of the whole: turns that each pass do not make a passed conversation."""
+    cases: Labels
+    """In the order of the turns."""
+    outcomes: Labels
+    """Of each of `cases`."""
+    violated: Labels
+    """By the turns together; sorted."""
+    reason: TextOrNull
+    """Where each violation shows, or why the turns could not be judged together; ids, names and paths only."""
+
+    class Config(Table.Config):
+        unique = ["run_id", "conversation_id"]
+
+    @pa.dataframe_check
+    @classmethod
+    def violated_is_failed(cls, data: PolarsData) -> pl.LazyFrame:
+        """What the turns violate together makes it FAILED, with a reason."""
+        broken = pl.col("violated").list.len() > 0
+        return rows(data, implies(broken, (pl.col("outcome") == Outcome.FAILED.value) & pl.col("reason").is_not_null()))
+
+    @pa.dataframe_check
+    @classmethod
+    def every_turn_has_an_outcome(cls, data: PolarsData) -> pl.LazyFrame:
+        """As many outcomes as cases."""
+        return rows(data, pl.col("cases").list.len() == pl.col("outcomes").list.len())
 
 
 class ChampionDiff(Table):

@@ -10,7 +10,7 @@ from tasks.buckets import TYPICAL
 from tasks.contracts import Table, validated
 from tasks.publish.expectations import EXPECTED, Bounds, unmet
 from tasks.publish.judged import Judging, judged_rows
-from tasks.publish.schema import ChampionDiff, Coverage, Divergence, Quality, Results, Runs
+from tasks.publish.schema import ChampionDiff, Conversations, Coverage, Divergence, Quality, Results, Runs
 from tasks.publish.universe import universe
 from tasks.store import Limits, Publication, Published, connect
 from tasks.workflows import Workflows
@@ -39,6 +39,7 @@ class Measured(NamedTuple):
 
     runs: pl.DataFrame
     results: pl.DataFrame
+    conversations: pl.DataFrame
     coverage: pl.DataFrame
     divergence: pl.DataFrame
     champion_diff: pl.DataFrame
@@ -82,7 +83,7 @@ def measure(
     tables[Quality] = quality(views, runs=current, last=last, terms=terms)
     checked = {model: validated(frame, model) for model, frame in tables.items()}
     return Measured(
-        runs=checked[Runs].good, results=checked[Results].good, coverage=checked[Coverage].good, divergence=checked[Divergence].good,
+        runs=checked[Runs].good, results=checked[Results].good, conversations=checked[Conversations].good, coverage=checked[Coverage].good, divergence=checked[Divergence].good,
         champion_diff=checked[ChampionDiff].good, quality=checked[Quality].good,
         set_aside={model.named(): found.set_aside for model, found in checked.items() if found.set_aside.height},
     )  # fmt: skip

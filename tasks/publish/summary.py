@@ -22,9 +22,13 @@ def verdict(runs: pl.DataFrame, judged: Sequence[str]) -> str:
 
 
 def nights(runs: pl.DataFrame) -> list[dict[str, Any]]:
-    """One row per (night, workflow), newest first: candidate, verdict and counts."""
+    """One row per (night, workflow), newest first: candidate, verdict, counts, and why it is not green."""
     columns = ("night", "workflow", "candidate", "verdict", "passed", "failed", "diverged", "error", "not_run")
-    return runs.sort("night", "workflow", descending=[True, False]).select(columns).to_dicts()
+    return (
+        runs.sort("night", "workflow", descending=[True, False])
+        .select(*columns, pl.col("reasons").list.join("; ").alias("why"))
+        .to_dicts()
+    )
 
 
 def outcomes(results: pl.DataFrame, judged: Sequence[str]) -> list[dict[str, Any]]:
@@ -37,6 +41,20 @@ def outcomes(results: pl.DataFrame, judged: Sequence[str]) -> list[dict[str, Any
             "workflow", "case_id", pl.col("slug").alias("signature"), "outcome", "change", "champion_outcome", "modes"
         )
         .with_columns(pl.col("modes").list.join(" + "))
+        .to_dicts()
+    )
+
+
+def conversations(whole: pl.DataFrame, judged: Sequence[str]) -> list[dict[str, Any]]:
+    """One row per conversation of these runs: what its turns came to, and what they violate together; what did not pass first."""
+    rank = {outcome.value: at for at, outcome in enumerate(WORST)}
+    return (
+        whole.filter(pl.col("run_id").is_in(list(judged)))
+        .sort(pl.col("outcome").replace_strict(rank), "workflow", "conversation_id")
+        .select(
+            "workflow", pl.col("conversation_id").alias("conversation"), "outcome", "outcomes", "violated", "reason"
+        )
+        .with_columns(pl.col("outcomes").list.join(" + "), pl.col("violated").list.join(", "))
         .to_dicts()
     )
 

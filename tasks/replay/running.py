@@ -13,10 +13,26 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from twiceshy.errors import ConfigurationError, InfrastructureError, InputError
-from twiceshy.shards import AgainLine, FaultLine, Line, ReadyLine, ResultLine, ShardRequest, TrialLine, lines_of
+from twiceshy.outcome import Outcome
+from twiceshy.shards import (
+    AgainLine,
+    FaultLine,
+    Line,
+    ReadyLine,
+    ResultLine,
+    ShardRequest,
+    TogetherLine,
+    TrialLine,
+    lines_of,
+)
+from twiceshy.verdict import Conversation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+
+UNHEARD = "all conversations"
+"""What stands for those that a shard did not come to."""
 
 
 class ShardLost(InfrastructureError):
@@ -32,14 +48,15 @@ class ShardLost(InfrastructureError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ran:
-    """What a shard wrote: who the candidate is, the trials of the cases that were judged, and a result for each of them.
+    """What a shard wrote: who the candidate is, the trials of the cases that were judged, a result for each of them, and the conversations as a whole.
 
-    lost: why the other cases were not; None where every case has its result.
+    lost: why the other cases were not; None where every case has its result. Where the conversations were not come to, one that is an ERROR stands for them.
     """
 
     ready: ReadyLine
     trials: Sequence[TrialLine]
     results: Sequence[ResultLine]
+    conversations: Sequence[Conversation]
     lost: str | None = None
 
 
@@ -98,7 +115,12 @@ def _ran(request: ShardRequest, ready: ReadyLine, lines: Sequence[Line], why: st
     results = [line for line in lines if isinstance(line, ResultLine)]
     judged = {line.result.case.id for line in results}
     trials = [line for line in lines if isinstance(line, TrialLine) and line.case_id in judged]
-    return Ran(ready=ready, trials=trials, results=results, lost=why if len(judged) < len(request.cases) else None)
+    together = next((line.conversations for line in lines if isinstance(line, TogetherLine)), None)
+    unheard = Conversation(id=UNHEARD, outcome=Outcome.ERROR, turns=[], error=why)
+    return Ran(
+        ready=ready, trials=trials, results=results, conversations=[unheard] if together is None else together,
+        lost=why if len(judged) < len(request.cases) else None,
+    )  # fmt: skip
 
 
 def _fault(line: FaultLine) -> InputError | InfrastructureError:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tasks.replay.running import Ran
     from twiceshy.casefile import LoadedCase
     from twiceshy.shards import ReadyLine, ShardRequest, TrialLine
-    from twiceshy.verdict import Result
+    from twiceshy.verdict import Conversation, Result
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,7 @@ class Occasion:
 
 
 class Replayed(NamedTuple):
-    """The tables of one shard, a result a case that was judged, rows that broke a contract by table, and how long the cases took (outside every digest).
+    """The tables of one shard, a result a case that was judged, by case id, the conversations as a whole, rows that broke a contract by table, and how long the cases took (outside every digest).
 
     harness: of the workflow's rules, under which pinned results count. not_run: cases without a result.
     """
@@ -57,6 +57,7 @@ class Replayed(NamedTuple):
     dimensions: pl.DataFrame
     steps: pl.DataFrame
     results: Sequence[Result]
+    conversations: Sequence[Conversation]
     set_aside: Mapping[str, pl.DataFrame]
     timings: pl.DataFrame
 
@@ -102,7 +103,8 @@ def _replayed(ran: Ran, session: rows.Session, cases: Mapping[str, LoadedCase]) 
     return Replayed(
         run_id=session.run_id, workflow=ran.ready.workflow, candidate_digest=session.candidate_digest, harness=ran.ready.harness,
         not_run=len(lost), replays=checked[Replays].good, violations=checked[Violations].good, intents=checked[Intents].good,
-        dimensions=checked[Dimensions].good, steps=checked[Steps].good, results=[line.result for line in ran.results], set_aside=aside,
+        dimensions=checked[Dimensions].good, steps=checked[Steps].good, results=sorted((line.result for line in ran.results), key=lambda result: result.case.id),
+        conversations=ran.conversations, set_aside=aside,
         timings=rows.timing_rows(session, ran.results),
     )  # fmt: skip
 

@@ -46,7 +46,7 @@ def test_framework_agent_is_judged_sealed(framework: str, tmp_path: Path) -> Non
         with Session(spec, env=os.environ, folder=ROOT, cases=[tmp_path]) as session:
             outcomes[version] = judging.judge_case(session, grader, rules, terms, Candidacy()).result
             if version == "guarded":
-                runs = breakage.break_case(session, grader, rules, terms)
+                runs = breakage.broken_case(session, grader, rules, terms).runs
     assert outcomes["unguarded"].outcome is Outcome.FAILED
     assert outcomes["guarded"].outcome is Outcome.PASSED, outcomes["guarded"]
     assert {run.state for run in runs} == {"killed"}

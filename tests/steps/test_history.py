@@ -5,7 +5,7 @@ import polars as pl
 
 from tables import some_rows
 from tasks.publish.history import NIGHTS, OF_TRIALS, Run, Shown, shown
-from tasks.publish.schema import ChampionDiff, Results, Runs
+from tasks.publish.schema import ChampionDiff, Conversations, Results, Runs
 from tasks.publish.summary import nights, outcomes, signatures, verdict
 from tasks.replay.schema import Replays, Steps
 from tasks.sign.schema import Signatures
@@ -28,6 +28,7 @@ class Replayed(NamedTuple):
 class Measured(NamedTuple):
     runs: pl.DataFrame
     results: pl.DataFrame
+    conversations: pl.DataFrame
     champion_diff: pl.DataFrame
 
 
@@ -42,9 +43,11 @@ def a_replayed(run: Run) -> Any:
 
 def measured(*runs: Run, **result: Any) -> Any:
     rows = [{"run_id": run.run_id, "workflow": run.workflow, "night": run.night} for run in runs]
+    told = [{**row, "conversation_id": "c1"} for row in rows]
     return Measured(
-        some_rows(Runs, *rows), some_rows(Results, *({**row, **result} for row in rows)), ChampionDiff.no_rows()
-    )
+        some_rows(Runs, *rows), some_rows(Results, *({**row, **result} for row in rows)),
+        some_rows(Conversations, *told), ChampionDiff.no_rows(),
+    )  # fmt: skip
 
 
 def published(root: Path, last: Publication | None, *runs: Run) -> tuple[Publication, Shown]:
@@ -60,7 +63,8 @@ def ids(frame: pl.DataFrame) -> list[str]:
 def test_earlier_nights_are_shown_still(tmp_path: Path) -> None:
     first, _ = published(tmp_path, None, Run("a", "refund", "2026-11-01"), Run("b", "research", "2026-11-01"))
     second, held = published(tmp_path, first, Run("c", "refund", "2026-11-02"))
-    assert ids(second.frame("runs")) == ids(second.frame("replays")) == ["a", "b", "c"]
+    for table in ("runs", "replays", "conversations"):
+        assert ids(second.frame(table)) == ["a", "b", "c"]
     assert held.current == ["b", "c"]
     assert ids(second.frame("steps")) == ["b", "c"]
 

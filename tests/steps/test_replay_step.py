@@ -1,18 +1,22 @@
 import os
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import polars as pl
 import pytest
 
 from sample_cases import ROOT, save_catalog
 from tasks.replay.running import ShardLost, _whole, run
 from tasks.replay.step import Occasion, Replayed, replay
+from twiceshy import casefile
 from twiceshy.champion import Champion, Pin
-from twiceshy.encoding import record_line
+from twiceshy.encoding import record_line, sealed
 from twiceshy.envelope import LayerVersion, Versions
 from twiceshy.errors import ConfigurationError
+from twiceshy.outcome import Outcome
 from twiceshy.shards import ShardRequest
 
 pytestmark = pytest.mark.slow
@@ -162,8 +166,41 @@ def test_lost_cases_are_errors(cases: Path, tmp_path: Path) -> None:
     assert all("time limit" in reason for reason in told.replays["reason"])
 
 
+def test_killed_shard_keeps_what_it_had_judged(cases: Path, tmp_path: Path) -> None:
+    (tmp_path / "hangs.py").write_text(
+        "import os, twiceshy\n"
+        "from examples.refund import hook_fixed_and_guarded\n"
+        "@twiceshy.candidate(workflow='refund')\n"
+        "def build(boundary):\n"
+        "    answer = hook_fixed_and_guarded(boundary)\n"
+        "    return lambda user: os.read(os.pipe()[0], 1) if 'A184' in str(user) else answer(user)\n"
+    )
+    request = a_request(cases, factory="hangs:build", path=[str(tmp_path), str(ROOT)])
+    told = replayed(request, timeout_s=25)
+    outcomes = told.replays.select("case_id", "outcome").unique().sort("case_id").rows()
+    assert outcomes == [("refund-below-limit", "passed"), ("refund-t-1042", "error")]
+    assert told.not_run == 1
+    (unheard,) = told.conversations
+    assert (unheard.id, unheard.outcome) == ("all conversations", Outcome.ERROR)
+    assert "time limit" in (unheard.error or "")
+
+
+def test_conversation_is_judged_as_a_whole(cases: Path, tmp_path: Path) -> None:
+    below = casefile.load(cases / "refund-below-limit")
+    for turn in range(2):
+        envelope = sealed(msgspec.structs.replace(below.envelope, conversation_id="c1", turn=turn))
+        casefile.save(tmp_path / f"turn-{turn}", msgspec.structs.replace(below.case, id=f"turn-{turn}"), envelope)
+    rules = shutil.copytree(ROOT / "data/policies", tmp_path.with_name("policies"))
+    with (rules / "refund/invariants.yaml").open("a", encoding="utf-8") as file:
+        file.write("  - {id: one-refund, kind: count, at: {tool: issue_refund}, max: 1}\n")
+    (one,) = replayed(a_request(tmp_path, trials=1, policies=str(rules))).conversations
+    assert [(turn.case, turn.outcome) for turn in one.turns] == [("turn-0", Outcome.PASSED), ("turn-1", Outcome.PASSED)]
+    assert (one.outcome, [found.assertion_id for found in one.violations]) == (Outcome.FAILED, ["one-refund"])
+
+
 def test_case_that_was_reached_stands(cases: Path) -> None:
     (whole,) = run(a_request(cases, trials=1), timeout_s=100)
+    assert whole.conversations == []
     told = b"".join(record_line(line) + b"\n" for line in (whole.ready, *whole.trials[:1], whole.results[0]))
     (cut,) = _whole(a_request(cases), told + b'{"type":"tri', code=-9, told=b"")
     assert [line.result.case.id for line in cut.results] == ["refund-below-limit"]

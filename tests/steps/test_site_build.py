@@ -20,6 +20,7 @@ from dashboards.published import HalfPublished
 from dashboards.writing import Manifest, NoSite
 from published_site import RUN_TABLES, Rows, hostile_tables, published
 from published_stories import LAST, NIGHTS, STORIES
+from tasks.publish.schema import Runs
 from tasks.replay.schema import Replays
 from tasks.sign.schema import Signatures
 from twiceshy.errors import FormatError, InputError
@@ -280,6 +281,28 @@ def test_nothing_judged_is_no_green(tmp_path: Path) -> None:
     assert "Nothing was judged" in text
     assert "All clear" not in text
     assert manifest.counts["catalog"] == 0
+
+
+@pytest.mark.parametrize("name", ["index.html", f"runs/{NIGHTS[-2]}.html"])
+def test_conversations_are_shown_as_a_whole(site: Path, name: str) -> None:
+    text = " ".join(Page(site / name).text.split())
+    assert "turns that each pass do not make a passed conversation" in text
+    assert "T-1042refund" in text
+    assert "one-refund: more than 1; at the second turn #4" in text
+    assert "Conversations" not in Page(site / f"runs/{NIGHTS[0]}.html").text
+
+
+def test_headline_says_why_where_no_case_is_red(tmp_path: Path) -> None:
+    runs = RUN_TABLES[Runs]()
+    for run in runs:
+        red = run["workflow"] == "refund" and run["night"] == LAST
+        run.update({"verdict": "failed", "exit_code": 1} if red else {"verdict": "passed", "exit_code": 0})
+        run.update(
+            {"failed": 0, "error": 0, "diverged": 0, "reasons": ["1 conversation failed as a whole: T-1042"] * red}
+        )
+    published(tmp_path / "data", runs=runs)
+    build(tmp_path / "data", tmp_path / "site")
+    assert "<h1>1 conversation failed as a whole: T-1042</h1>" in (tmp_path / "site/index.html").read_text("utf-8")
 
 
 def test_night_page_lists_its_cases(site: Path) -> None:

@@ -63,6 +63,15 @@ def test_results_tell_first_violation(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+def test_conversations_that_did_not_pass_come_first(tmp_path: Path) -> None:
+    rows = [
+        {"run_id": "r", "conversation_id": name, "outcome": outcome}
+        for name, outcome in zip("abcd", ("passed", "diverged", "error", "failed"), strict=True)
+    ]
+    found = asked("conversations", tmp_path, {"conversations": [*rows, {"run_id": "s", "conversation_id": "e"}]}, runs=["r"])  # fmt: skip
+    assert [row["conversation_id"] for row in found] == ["d", "c", "b", "a"]
+
+
 def test_signatures_name_first_suspect(tmp_path: Path) -> None:
     one, two = {"signature": "sig_000000000001", "slug": "a@tool"}, {"signature": "sig_000000000002", "slug": "b@tool"}
     tables = {
