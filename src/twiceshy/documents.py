@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_QUOTE = "Quote a text that holds ': ', as conditions with a selector do."
 _AT = re.compile(r" - at `(?:key in )?(?P<path>\$[^`]*)`$")
 _UNKNOWN = re.compile(r"Object contains unknown field `(?P<name>[^`]*)`")
 
@@ -68,7 +69,8 @@ class Document:
             raise FormatError.at(self.path, f"not UTF-8 at byte {broken.start}.") from None
         except yaml.MarkedYAMLError as broken:
             line = broken.problem_mark.line + 1 if broken.problem_mark else None
-            raise FormatError.at(self.path, f"not YAML: {broken.problem}.", line=line) from None
+            hint = _QUOTE if broken.problem == "mapping values are not allowed here" else ""
+            raise FormatError.at(self.path, f"not YAML: {broken.problem}.", line=line, hint=hint) from None
         if node is None:
             raise FormatError.at(self.path, "the file is empty.")
         return self._built(node, "$")

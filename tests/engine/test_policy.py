@@ -101,6 +101,7 @@ def test_the_idempotency_key_is_read_from_its_path() -> None:
         ("workflow: w\ntools:\n  a:\n    volatile: ['x[0]']\n", PolicyError, ":4: 'x[0]' is no path"),
         ("workflow: w\ntools: {a: {}, a: {}}\n", FormatError, "stands twice"),
         ("workflow: [\n", FormatError, "not YAML"),
+        ("workflow: a: b\n", FormatError, "Quote a text that holds ': '"),
         ("", FormatError, "empty"),
     ],
 )

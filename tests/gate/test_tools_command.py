@@ -52,3 +52,14 @@ def test_own_policies_hold_against_the_samples() -> None:
     for workflow in ("refund", "research", "scheduling"):
         assert twiceshy("tools", "lint", workflow).code == 0, workflow
     assert twiceshy("tools", "lint", "refnd").code == 2
+
+
+def test_a_first_policy_needs_no_catalog(tmp_path: Path) -> None:
+    root = a_checkout(tmp_path)
+    (root / "data/cases").rmdir()
+    (root / "data/policies/shop/tools.yaml").unlink()
+    ran = twiceshy("tools", "suggest", "shop", "--traces", "traces", cwd=root)
+    assert ran.code == 0, ran.err
+    assert "+  add_note:" in ran.out
+    lost = twiceshy("tools", "suggest", "shop", "--cases", "nowhere", cwd=root)
+    assert (lost.code, lost.err) == (2, "twiceshy: nowhere: no such folder of recorded runs.\n")

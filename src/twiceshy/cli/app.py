@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
@@ -41,6 +42,7 @@ def mounted() -> typer.Typer:
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
+    app.callback()(_asked)
     app.command("gate")(gate)
     app.command("replay")(replay)
     app.command("explore")(explore)
@@ -56,6 +58,21 @@ def mounted() -> typer.Typer:
     for spec in found.settings.commands:
         _mount(app, spec)
     return app
+
+
+def _say_version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        typer.echo(f"twiceshy {version('twiceshy')}")
+        raise typer.Exit
+
+
+Version = Annotated[bool, typer.Option("--version", help="Say the version.", callback=_say_version, is_eager=True)]
+
+
+def _asked(version: Version = False) -> None:
+    """Nothing: `--version` has done its work."""
 
 
 def _mount(app: typer.Typer, spec: str) -> None:

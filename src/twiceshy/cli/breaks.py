@@ -18,6 +18,7 @@ from twiceshy.cli.options import (
     configured,
     judges,
     keyring,
+    refuse_unwritable,
 )
 from twiceshy.cli.replays import opened
 from twiceshy.errors import InputError
@@ -66,6 +67,9 @@ def break_(
     """
     if every == (case is not None):
         raise InputError("name one case, or say --all.")
+    if not every and (select or json is not None):
+        raise InputError("--select and --json go with --all.")
+    refuse_unwritable(json=json)
     if every:
         _all(candidate, select, mode, cases, workers, json, weak=allow_weak_isolation)
     _one(str(case), candidate, mode, cases, weak=allow_weak_isolation)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from twiceshy.cli.options import (
+    STDOUT,
     AfterOption,
     CandidateOption,
     CasesOption,
@@ -28,6 +29,7 @@ from twiceshy.cli.options import (
     configured,
     judges,
     keyring,
+    refuse_unwritable,
 )
 from twiceshy.errors import ConfigurationError, InputError
 from twiceshy.outcome import Outcome
@@ -71,6 +73,7 @@ Json = Annotated[Path | None, typer.Option("--json", help="Write the verdict obj
 SummaryFile = Annotated[
     Path | None, typer.Option("--summary", help="Append a Markdown summary; - is stdout.", show_default=False)
 ]
+ANNOTATIONS = ("auto", "github", "none")
 Annotations = Annotated[str, typer.Option("--annotations", help="auto, github or none.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, only what did not pass.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="A line for every case.")]
@@ -113,6 +116,9 @@ def gate(
 
       twiceshy gate -c examples.refund:guarded --after 3
     """
+    if annotations not in ANNOTATIONS:
+        raise ConfigurationError(f"--annotations {annotations!r}: write one of {', '.join(ANNOTATIONS)}.")
+    refuse_unwritable(junit=junit, json=json, summary=summary)
     config = configured()
     terms = _terms(config, judges(mode, live, after, freeze), trials, timeout_case, accept_unexercised)
     policy = _policy(config, fail_on, max_diverged, min_cases, accept_unexercised, exit_zero=exit_zero)
@@ -286,11 +292,10 @@ def _write(
     for path, render, append in rendered:
         if path is None:
             continue
-        if str(path) == "-":
+        if str(path) == STDOUT:
             to_stdout = True
             typer.echo(render(verdict), nl=False)
         else:
-            path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("a" if append else "w", encoding="utf-8") as file:
                 file.write(render(verdict))
     typer.echo(console.render(verdict, verbose=verbose), err=to_stdout, nl=False)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from twiceshy import configuration
-from twiceshy.errors import CaseError, ConfigurationError, nearest
+from twiceshy.errors import CaseError, ConfigurationError, InputError, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from twiceshy.running import CandidateSpec
     from twiceshy.semantic import Bench
 
+STDOUT = "-"
+"""The path that means standard output."""
 CandidateOption = Annotated[
     str,
     typer.Option("--candidate", "-c", help="A name from twiceshy.toml, or package.module:factory.", show_default=False),
@@ -169,6 +171,20 @@ def _stub(*, varied: bool, comparing: bool) -> None:
         )
     if varied:
         raise ConfigurationError("--mode stub takes no --live, --after or --freeze: everything comes from the record.")
+
+
+def refuse_unwritable(**files: Path | None) -> None:
+    """Raise InputError, before anything runs, where a file that an option names cannot be written, or two of them are stdout."""
+    if sum(str(path) == STDOUT for path in files.values()) > 1:
+        raise InputError(f"only one of {', '.join(f'--{name}' for name in files)} can be stdout.")
+    for name, path in files.items():
+        if path is None or str(path) == STDOUT:
+            continue
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.open("a").close()
+        except OSError as broken:
+            raise InputError(f"--{name} {path}: cannot be written: {broken.strerror}.") from None
 
 
 def one_case(name: str, cases: Sequence[LoadedCase]) -> LoadedCase:

@@ -9,11 +9,11 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from twiceshy.cli.options import candidate_spec, configured
+from twiceshy.cli.options import candidate_spec, configured, refuse_unwritable
 from twiceshy.errors import InputError
 
 if TYPE_CHECKING:
@@ -91,7 +91,8 @@ def record(
         openai=openai_upstream, anthropic=anthropic_upstream, tools=tools_upstream, mcp=mcp_upstream,
         openai_key=os.environ.get("OPENAI_API_KEY"), anthropic_key=os.environ.get("ANTHROPIC_API_KEY"),
     )  # fmt: skip
-    with _opened(out) as file:  # before the run: what it does cannot be done again
+    refuse_unwritable(out=out)  # before the run: what it does cannot be done again
+    with out.open("ab") as file:
         code, made = _factory(spec, user) if spec.command is None else _command(spec.command, upstreams, user)
         file.write(spans.request(made) + b"\n")
     typer.echo(f"{out}: trace {made.trace_id}, {len(made.crossings)} crossings, not redacted", err=True)
@@ -124,14 +125,6 @@ def _input(given: str | None) -> Any:
         return msgspec.UNSET if given is None else msgspec.json.decode(given)
     except msgspec.DecodeError as broken:
         raise InputError(f"--input is not JSON: {broken}.") from None
-
-
-def _opened(out: Path) -> BinaryIO:
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        return out.open("ab")
-    except OSError as broken:
-        raise InputError(f"{out}: cannot be written: {broken.strerror}.") from None
 
 
 def _policy(workflow: str) -> ToolsPolicy | None:

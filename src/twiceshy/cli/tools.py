@@ -119,11 +119,12 @@ def _policy_path(config: Configuration, workflow: str) -> Path:
 def _envelopes(
     config: Configuration, workflow: str, traces: Iterable[Path] | None, cases: Path | None
 ) -> Iterator[Envelope]:
-    """The recorded runs of a workflow, each trace once."""
+    """The recorded runs of a workflow, each trace once. A project whose catalog is still to come has none in it."""
     from twiceshy import casefile
 
     seen: set[str] = set()
-    for root in [cases or config.path("cases"), *(traces or ())]:
+    catalog = cases or config.path("cases")
+    for root in [*([catalog] if cases or catalog.exists() else []), *(traces or ())]:
         if not root.is_dir():
             raise InputError.missing(root, what="folder of recorded runs")
         for path in sorted(root.rglob("envelope.jsonl")):
