@@ -1,6 +1,7 @@
 """What lies inside a passage that is answered from the record: it happened there, once, to nobody else, and is judged like the rest."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -255,3 +256,43 @@ def test_a_world_does_not_know_what_a_frozen_agent_wrote() -> None:
     cut = CutPoint(mode=Mode.WORLD, freeze=frozenset({"handoff:helper"}))
     told = replayed(make, envelope, policy=DIARY, cut=cut, world=for_run(a_world(), DIARY, first=True))
     assert diverged(told) is Divergence.WORLD_MISS
+
+
+def test_attempts_go_on_from_what_was_told() -> None:
+    """The loop tries again what failed inside a tool: the second attempt, in the record and here, and no second write."""
+
+    def make(boundary: Boundary) -> Agent:
+        def slow(amount: int) -> Any:
+            raise TimeoutError("slow")
+
+        pay = boundary.tool("pay", slow)
+
+        def tries(amount: int) -> None:
+            with suppress(TimeoutError):
+                pay(amount=amount)
+
+        order = boundary.tool("order", tries)
+
+        def agent(_: Any) -> None:
+            order(amount=5)
+            boundary.tool("note", lambda text: None)(text="late")
+            tries(5)
+
+        return agent
+
+    envelope = recorded(make, policy=POLICY)
+    told = replayed(make, envelope, policy=POLICY)
+    assert [played.crossing.attempt for played in told.played if played.crossing.name == "pay"] == [1, 2]
+    assert violated(judged(told, envelope, allowed_writes=[{"tool": "note"}])) == []
+
+
+def test_a_live_read_is_free_inside_a_frozen_passage_too() -> None:
+    def body(look: Any, note: Any, **_: Any) -> None:
+        look(day="thu")
+        note(text="seen")
+
+    envelope = recorded(build(body), policy=POLICY)
+    cut = CutPoint(mode=Mode.CUT_POINT, live=frozenset({"tool:find"}))
+    told = replayed(build(body), envelope, policy=POLICY, cut=cut)
+    verdict = case_grader(a_case(envelope, kind="positive"), some_invariants(), POLICY).trial(told, cut)
+    assert violated(verdict) == []

@@ -11,7 +11,7 @@ from twiceshy import writes
 from twiceshy.answered import Answered
 from twiceshy.boundary import Answer, Closing
 from twiceshy.envelope import Crossing, Effect
-from twiceshy.history import Attempts, effective
+from twiceshy.history import effective
 from twiceshy.matching import Hit, fresh
 from twiceshy.outcome import AnsweredBy, BoundaryState, Divergence, Mode
 from twiceshy.raising import raised_again
@@ -43,7 +43,7 @@ class Calls:
         self._matcher = matcher
         self._history = history
         self._nested = nested
-        self._attempts = Attempts()
+        self._attempts = nested.attempts
         self._effects: dict[tuple[str, Effect | None], Effect] = {}
         self._boundaries: dict[tuple[Kind, str, Effect, bool], BoundaryState] = {}
         self._staged = course.cut.after is not None or course.cut.mode is Mode.STUB

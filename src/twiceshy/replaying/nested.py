@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from twiceshy.envelope import Crossing, Effect, Kind
-from twiceshy.history import effective
+from twiceshy.history import Attempts, effective
 from twiceshy.matching import BEGINNING, CALLS
 from twiceshy.ordering import renumbered
 from twiceshy.outcome import AnsweredBy, BoundaryState
@@ -36,6 +36,8 @@ class Nested:
         self._world = world
         self._matcher = matcher
         self._history = history
+        self.attempts = Attempts()
+        """Of the calls that are told here and of those that are made: they go on from each other."""
         self._listening: list[Callable[[Crossing], object]] = []
         self._steps: dict[str, list[Crossing]] = defaultdict(list)
         self._subs: dict[int, list[Crossing]] = defaultdict(list)
@@ -99,6 +101,8 @@ class Nested:
         held = self._matcher.passed(recorded.seq)
         if recorded.kind in BEGINNING:
             self._history.begin(told.scope, told.group)
+        if held is not None:
+            self.attempts.answered(msgspec.structs.replace(told, key=held.key))
         if effective(recorded, self._course.policy):
             self._history.enter(told.scope, recorded.name, held.key if held else "")
 
