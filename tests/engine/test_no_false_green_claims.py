@@ -76,7 +76,7 @@ def test_attempts_of_one_write_are_explained_once() -> None:
 def test_turns_joined_to_a_conversation_keep_what_lay_inside_what() -> None:
     """A step inside the second turn's second step seemed to lie inside the first turn's: so did the writes between two equal ones."""
     inside = replayed_run(
-        a_transcript(a_write(1, "pay"), a_write(2, "tell", parent="#1"), a_write(3, "pay", parent="#2")), POLICY, workflow="refund"
+        a_transcript(a_write(1, "pay"), a_write(2, "tell", parent="#1"), a_write(3, "pay", parent="#2")), POLICY
     )  # fmt: skip
     joined, _ = _joined([inside, inside], {0: "first", 1: "second"}, POLICY)
     assert [step.crossing.parent for step in joined.steps] == [None, "#1", "#2", None, "#4", "#5"]
