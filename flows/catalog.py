@@ -10,7 +10,7 @@ from flows.publishing import published, site
 from flows.replaying import replays
 from flows.telling import leave_nightly, nightly_of
 from flows.timing import timed
-from flows.turns import turns_of
+from flows.turns import trials_of, turns_of
 
 
 @flow(name="catalog", timeout_seconds=6 * 3600, persist_result=False)
@@ -32,7 +32,7 @@ def catalog(
     asked = {"night": night, "nights": nights, "candidates": candidates, "deployments": deployments}
     playing = turns_of(place, asked, today=datetime.now(UTC).date())
     champions = place.champions()
-    each = trials or place.config.settings.gate.trials
+    each = trials_of(place, trials)
     with timed(place, "catalog"):
         replayed = replays(place, playing, generation=generation.id, trials=each, champions=champions)
         shown = published(place, generation, playing, replayed, trials=each, champions=champions)

@@ -54,6 +54,14 @@ def turns_of(place: Checkout, asked: Mapping[str, Any], *, today: date) -> list[
     return turns(place, played, candidates=named, deployments=Path(deployments) if deployments else None)
 
 
+def trials_of(place: Checkout, asked: int | None) -> int:
+    """How many trials a case and judging mode gets: as asked, else as the settings say. Raises InputError for one: nobody knows then whether the next comes to the same."""
+    least = 2
+    if asked is not None and asked < least:
+        raise InputError(f"a nightly needs at least {least} trials, and {asked} was asked for.")
+    return asked or place.config.settings.gate.trials
+
+
 def _named(place: Checkout, candidates: Sequence[str]) -> dict[str, str]:
     pairs = [_pair(place, text) for text in candidates or place.config.settings.candidate]
     named = dict(pairs)

@@ -17,6 +17,7 @@ from twiceshy.matching import CALLS
 from twiceshy.outcome import Failure, Outcome
 from twiceshy.results import broken
 from twiceshy.running import Played
+from twiceshy.sealing import Isolation
 from twiceshy.transcript import Transcript
 from twiceshy.trials import Trial
 
@@ -58,9 +59,10 @@ class BreakRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokenCase:
-    """A case with its unbroken trials, one a judging mode, and every break under every mode."""
+    """A case with its unbroken trials, one a judging mode, and every break under every mode. isolation: the level that held."""
 
     loaded: LoadedCase
+    isolation: str
     unbroken: Sequence[Trial]
     runs: Sequence[BreakRun]
 
@@ -134,7 +136,7 @@ def broken_case(
             runs += [
                 _run(grader, found, judge, before, play(judge)) for judge, before in zip(judges, unbroken, strict=True)
             ]
-    return BrokenCase(loaded=grader.loaded, unbroken=unbroken, runs=runs)
+    return BrokenCase(loaded=grader.loaded, isolation=session.ready.isolation.value, unbroken=unbroken, runs=runs)
 
 
 def score(cases: Sequence[BrokenCase]) -> Score:
@@ -149,6 +151,8 @@ def score(cases: Sequence[BrokenCase]) -> Score:
 def uncovered(case: BrokenCase, others: Sequence[BrokenCase]) -> str | None:
     """Why a case covers nothing, in a clause; None where it is covered: passed, every break killed, and (for a failure) a positive case of its tool passed too."""
     states = case.states
+    if case.isolation != Isolation.HERMETIC:
+        return f"its isolation was {case.isolation}, and nothing that ran so proves anything"
     if not case.passed:
         return "the unbroken candidate does not pass it"
     if not states:
@@ -164,7 +168,12 @@ def uncovered(case: BrokenCase, others: Sequence[BrokenCase]) -> str | None:
 def _vouches(positive: BrokenCase, case: BrokenCase) -> bool:
     """Whether this is a positive case that passed in which the tool was used well; for a failure that rests on no tool any of its workflow is."""
     ours, theirs = case.loaded.case, positive.loaded.case
-    if theirs.kind != "positive" or theirs.workflow != ours.workflow or not positive.passed:
+    if (
+        theirs.kind != "positive"
+        or theirs.workflow != ours.workflow
+        or not positive.passed
+        or positive.isolation != Isolation.HERMETIC
+    ):
         return False
     return ours.tool in (None, theirs.tool) or any(
         crossing.name == ours.tool and crossing.kind in CALLS and crossing.blocked_by is None and crossing.error is None

@@ -14,7 +14,7 @@ from twiceshy.verdict import Comparison, Counts, Dimension, Policy, Summary, Ver
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from twiceshy.verdict import Conversation, Result, Run, Tool
+    from twiceshy.verdict import Conversation, ModeResult, Result, Run, Tool
 
 Code = Literal[0, 1, 3, 4, 5]
 Word = Literal["passed", "failed", "diverged", "error", "nothing_judged"]
@@ -71,7 +71,8 @@ def summary(
     code = reasons[0].code if reasons else 0
     return Summary(
         verdict=_WORDS[code], exit_code=code, reasons=[reason.text for reason in reasons], counts=counts(results, not_run=not_run),
-        over_budget=_over_budget(results, policy), live=live_comparison(results), by_dimension=by_dimension(results),
+        over_budget=_over_budget(results, policy), live=live_comparison(results),
+        not_comparable=[result.case.id for result in not_comparable(results)], by_dimension=by_dimension(results),
     )  # fmt: skip
 
 
@@ -107,9 +108,19 @@ def live_comparison(results: Sequence[Result]) -> Comparison | None:
     )  # fmt: skip
 
 
+def not_comparable(results: Sequence[Result]) -> list[Result]:
+    """The cases that a live model is judged on, and the champion was too, but not in as many trials or not in every mode: nothing can be paired."""
+    known = [result for result in results if any(mode.previous is not None for mode in _live(result))]
+    return [result for result in known if _passes(result) is None]
+
+
+def _live(result: Result) -> list[ModeResult]:
+    return [mode for mode in result.modes if mode.rate is not None]
+
+
 def _passes(result: Result) -> tuple[int, int] | None:
     """How many trials of its live modes passed, now and on the champion; None where they cannot be paired."""
-    live = [mode for mode in result.modes if mode.rate is not None]
+    live = _live(result)
     if not live or any(mode.previous is None or mode.previous_trials != mode.trials for mode in live):
         return None
     return sum(mode.passed for mode in live), sum(mode.previous_passed for mode in live)
@@ -211,6 +222,14 @@ def _diverged(results: Sequence[Result], policy: Policy) -> Iterator[Reason]:
     lost = [result for result in results if result.lost]
     if lost:
         yield Reason(3, f"{_cases(len(lost))} passed on the champion and diverged now: {_named(lost)}")
+    unpaired = not_comparable(results)
+    if unpaired:
+        trials = sorted(
+            {mode.previous_trials for result in unpaired for mode in _live(result) if mode.previous is not None}
+        )
+        pinned = " and ".join(map(str, trials))
+        hint = f"its live trials are {pinned} a mode; run as many (--trials), or pin it anew"
+        yield Reason(3, f"{_cases(len(unpaired))} not comparable with the champion ({hint}): {_named(unpaired)}")
     if _over_budget(results, policy):
         diverged = _only(results, Outcome.DIVERGED)
         yield Reason(3, f"{_cases(len(diverged))} diverged, {policy.max_diverged} allowed: {_named(diverged)}")

@@ -174,6 +174,10 @@ def _refuse_names(loaded: LoadedCase, invariants: Invariants) -> None:
         if known is None:
             ids = [*BUILT_IN, *(invariant.spec.id for invariant in invariants.invariants)]
             raise CaseError.at(loaded.path, f"invariant {name!r} is not in invariants.yaml.", hint=nearest(name, ids))
+        if known.spec.tier is Tier.SEMANTIC and (case.binding is UNSET or name not in case.binding):
+            raise CaseError.at(
+                loaded.path, f"the case stands for {name!r}, which only reports here.", hint="Name it under binding."
+            )
         if name in case.decided_by and known.spec.kind is not Sort.MUST_HAPPEN:
             raise CaseError.at(
                 loaded.path, f"decided_by names {name!r}, which is a {known.spec.kind}; only a must_happen can decide."

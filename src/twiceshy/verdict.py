@@ -159,7 +159,7 @@ class Comparison(Record, frozen=True, kw_only=True):
 class Summary(Record, frozen=True, kw_only=True):
     """What the run came to. exit_code is the true one, whatever `--exit-zero` makes of it; reasons say why, most severe first.
 
-    over_budget: more cases diverged than the policy allows.
+    over_budget: more cases diverged than the policy allows. not_comparable: cases whose live trials cannot be held against the champion's.
     """
 
     verdict: Literal["passed", "failed", "diverged", "error", "nothing_judged"]
@@ -170,6 +170,7 @@ class Summary(Record, frozen=True, kw_only=True):
     by_dimension: list[Dimension] = []
     live: Comparison | None = None
     """None where no case that a live model is judged on has a champion's result of as many trials."""
+    not_comparable: list[str] = []
 
 
 class Waiver(Record, frozen=True, kw_only=True):

@@ -59,10 +59,12 @@ def a_run(text: str, state: Any, *, equivalent: bool = False) -> BreakRun:
     )  # fmt: skip
 
 
-def broken_case(*runs: BreakRun, passed: bool = True, calls: Any = (), **case: Any) -> BrokenCase:
+def broken_case(
+    *runs: BreakRun, passed: bool = True, calls: Any = (), isolation: str = "hermetic", **case: Any
+) -> BrokenCase:
     verdict = PASSED if passed else failed(OWN)
     loaded = a_case(an_envelope(*calls), **{"tool": "pay", **case})
-    return BrokenCase(loaded=loaded, unbroken=[Trial(a_transcript(), verdict)], runs=runs)
+    return BrokenCase(loaded=loaded, isolation=isolation, unbroken=[Trial(a_transcript(), verdict)], runs=runs)
 
 
 POSITIVE = broken_case(kind="positive", id="good")
@@ -116,6 +118,8 @@ def test_no_score_counts_more_than_it_has(states: list[list[str]]) -> None:
         (broken_case(a_run("a", "killed"), passed=False), [POSITIVE], "the unbroken candidate does not pass it"),
         (broken_case(), [POSITIVE], "it declares no break"),
         (broken_case(a_run("a", "killed"), kind="positive"), [], None),
+        (broken_case(a_run("a", "killed"), isolation="weak"), [POSITIVE], "its isolation was weak, and nothing that ran so proves anything"),
+        (broken_case(a_run("a", "killed")), [broken_case(kind="positive", isolation="clock-unsealed")], "no positive case of its tool passed"),
     ],
 )  # fmt: skip
 def test_no_coverage_without_a_kill_and_a_positive(case: BrokenCase, others: list[BrokenCase], why: str | None) -> None:

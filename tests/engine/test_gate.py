@@ -154,8 +154,26 @@ def test_live_cases_are_compared_in_pairs() -> None:
     assert summary([a_result()], Policy()).live is None
 
 
-def test_trials_that_cannot_be_paired_are_left_out() -> None:
-    assert summary([a_live(3, 4, pinned=8), a_live(3, 4, previous=None)], Policy()).live is None
+def test_trials_that_cannot_be_paired_are_never_green() -> None:
+    found = summary([a_live(4, 8, pinned=8), a_live(4, 4)], Policy())
+    assert (found.exit_code, found.not_comparable) == (3, ["refund-over-limit"])
+    assert found.live is not None
+    assert found.live.pairs == 1
+    assert (
+        "1 case not comparable with the champion (its live trials are 8 a mode; run as many (--trials)"
+        in found.reasons[0]
+    )
+    assert summary([a_live(4, 8, pinned=8)], Policy(fail_on=(F, E))).exit_code == 0
+    both = (
+        a_live(4, 4).modes[0],
+        msgspec.structs.replace(a_live(4, 4, previous=None).modes[0], mode="full --live tool:x"),
+    )
+    assert code(msgspec.structs.replace(a_live(4, 4), modes=list(both))) == 3
+
+
+def test_case_that_no_champion_judged_live_stands_on_its_own() -> None:
+    found = summary([a_live(3, 4, previous=None)], Policy())
+    assert (found.exit_code, found.not_comparable, found.live) == (0, [], None)
 
 
 @pytest.mark.parametrize(("regressions", "improvements", "expected"), [(5, 0, 1), (4, 0, 0), (5, 1, 0), (7, 1, 1)])

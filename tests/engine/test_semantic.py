@@ -219,6 +219,12 @@ def test_judge_is_pinned_by_what_it_is() -> None:
     assert other.digest != some_invariants(POLITE, judge=JUDGE).digest
 
 
+def test_case_stands_for_no_rubric_that_only_reports() -> None:
+    with pytest.raises(CaseError, match=r"stands for 'polite', which only reports here\. Name it under binding"):
+        a_grader(case={"invariants": ["polite"]})
+    assert a_grader(case={"invariants": ["polite"], "binding": ["polite"]})
+
+
 def test_binding_names_the_semantic_tier() -> None:
     for wrong in ("explained_writes", "polit"):
         with pytest.raises(CaseError, match=f"binding names '{wrong}'"):

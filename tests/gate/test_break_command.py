@@ -140,6 +140,18 @@ def test_real_code_is_broken_in_a_private_copy(till: Path) -> None:
     assert (till / "till.py").read_text() == OPEN
 
 
+def test_nothing_is_covered_without_a_seal(till: Path) -> None:
+    save(till, "large", 750, kind="failure", invariants=["no-large-payment"], breaks=["guard.off:limit"])
+    sealed = twiceshy("break", "--all", "-c", "till:build", cwd=till)
+    assert (sealed.code, sealed.out.count("covered   ")) == (0, 2), sealed
+    weak = twiceshy("break", "--all", "-c", "till:build", "--allow-weak-isolation", cwd=till)
+    assert (weak.code, weak.out.count("covered   "), weak.out.count("unproven  ")) == (4, 0, 2), weak
+    assert "its isolation was weak" in weak.out
+    assert weak.err.startswith("isolation: weak: ")
+    one = twiceshy("break", "large", "-c", "till:build", "--allow-weak-isolation", cwd=till)
+    assert (one.code, "1 of 1 breaks killed" in one.out) == (4, True)
+
+
 def test_a_wrong_break_is_refused_with_its_line(till: Path) -> None:
     path = till / "data/cases/large/case.yaml"
     path.write_text(path.read_text().replace("guard.off:limit", "guard.of:limit"))

@@ -6,7 +6,7 @@ import pytest
 
 from checkouts import ROOT, a_checkout
 from flows.checkout import Checkout
-from flows.turns import Turn, turns
+from flows.turns import Turn, trials_of, turns
 from twiceshy.errors import InputError
 
 NIGHT = date(2026, 11, 16)
@@ -71,6 +71,13 @@ def test_workflow_without_a_case_is_told(place: Checkout) -> None:
 
     assert unjudged(place.unprotected) == "Without a case, so not judged: airline, research, scheduling."
     assert unjudged([]) == ""
+
+
+@pytest.mark.parametrize("asked", [0, 1, -3])
+def test_one_trial_is_no_nightly(place: Checkout, asked: int) -> None:
+    with pytest.raises(InputError, match="at least 2 trials"):
+        trials_of(place, asked)
+    assert (trials_of(place, 3), trials_of(place, None)) == (3, 2)
 
 
 def test_nothing_to_judge_is_refused(place: Checkout) -> None:

@@ -57,7 +57,8 @@ def break_(
     Breaks at the boundary: guard.off:NAME, hook.off:NAME, hook.strip:TOOL.path, args.set:TOOL.path=VALUE, call.drop:TOOL, call.duplicate:TOOL,
     order.swap:A,B, error.swallow:TOOL, proposal.replace:SEQ. On a private copy of its code: {patch: file.diff}, {env: {K: V}}, {git: REF}.
 
-    A break is killed when the case FAILED on its own invariants. Ends with 0 when every break was killed, with 1 otherwise.
+    A break is killed when the case FAILED on its own invariants. Ends with 0 when every break was killed, with 1 otherwise, and with 4 where all were killed
+    without hermetic isolation, which proves nothing.
 
     For example:
 
@@ -90,7 +91,7 @@ def _one(name: str, candidate: str, mode: str, cases: Path | None, *, weak: bool
         typer.echo(line)
     killed = list(done.states.values()).count("killed")
     typer.echo(f"{killed} of {len(done.states)} breaks killed")
-    raise typer.Exit(0 if killed == len(done.states) else 1)
+    raise typer.Exit(_code([done]))
 
 
 def _all(
@@ -109,7 +110,21 @@ def _all(
     _line(_said(score), json)
     if json is not None:
         _write(json, done, score)
-    raise typer.Exit(0 if score.declared and score.killed == score.declared else 1)
+    raise typer.Exit(_code(done))
+
+
+def _code(done: Sequence[BrokenCase]) -> int:
+    """1 unless every break was killed, and at least one was declared; 4 where all were, but not behind a seal: that proves nothing."""
+    from twiceshy.breakage import score
+    from twiceshy.sealing import Isolation
+
+    held = {case.isolation for case in done}
+    for level in sorted(held - {Isolation.HERMETIC}):
+        typer.echo(f"isolation: {level}: {Isolation(level).meaning}", err=True)
+    told = score(done)
+    if not told.declared or told.killed < told.declared:
+        return 1
+    return 0 if held == {Isolation.HERMETIC} else 4
 
 
 def _broken(
@@ -130,7 +145,8 @@ def _broken(
             raise InputError(f"no case of workflow {workflow!r} under {root} fits.")
         rules = judging.rules_of(config.path("policies"), workflow, keyring())
         terms = judging.Terms(judges=judges(mode, None, None, None))
-        return breakage.break_cases(pool, judging.graders(chosen, rules, terms), rules, terms)
+        docket = judging.graders(chosen, rules, terms, boundaries=pool.ready.boundaries)
+        return breakage.break_cases(pool, docket, rules, terms)
 
 
 def _line(text: str, json: Path | None) -> None:
