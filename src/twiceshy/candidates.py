@@ -92,6 +92,10 @@ def described(factory: Factory, said: Candidate) -> Description:
         raise CandidateError(
             f"the candidate's factory raised {type(broken).__name__} while it was built: {_first_line(broken)}"
         ) from broken
+    if not callable(agent):
+        raise CandidateError(
+            f"the candidate's factory returned {type(agent).__name__} and no agent, which is a callable of the run's input."
+        )
     return Description(_versions(boundary, agent, said), _declared(boundary))
 
 

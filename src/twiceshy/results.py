@@ -92,7 +92,7 @@ def _unexercised(verdict: TrialVerdict, missed: Sequence[str]) -> TrialVerdict:
         kind=Divergence.NOT_EXERCISED,
         place="end",
         boundary="run",
-        detail=f"changed, but frozen in every run: {', '.join(missed)}",
+        detail=f"changed, or of no stated version, but frozen in every run: {', '.join(missed)}. State its version, run it with --live, or let it pass with --accept-unexercised",
     )
     return msgspec.structs.replace(verdict, outcome=Outcome.DIVERGED, divergence=divergence, decided=False)
 

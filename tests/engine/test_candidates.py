@@ -97,6 +97,11 @@ def test_a_factory_that_raises_is_a_candidates_fault(raised: BaseException) -> N
         described(build, SAID)
 
 
+def test_a_factory_returns_an_agent() -> None:
+    with pytest.raises(CandidateError, match="returned dict and no agent"):
+        described(lambda boundary: {"agent": boundary}, SAID)  # type: ignore[arg-type, return-value]
+
+
 def test_a_run_needs_every_boundary_that_was_declared() -> None:
     class Unheard:
         def cross(self, call: Any) -> Any:

@@ -119,6 +119,7 @@ def test_unexercised_change_diverges() -> None:
     assert result.outcome is Outcome.DIVERGED
     assert result.divergence is not None
     assert (result.divergence.kind, "prompt" in result.divergence.detail) == (Divergence.NOT_EXERCISED, True)
+    assert "let it pass with --accept-unexercised" in result.divergence.detail
     assert of(run, candidacy=Candidacy(changed={"prompt"}, accepted={"prompt"})).outcome is Outcome.PASSED
     assert of(run, candidacy=Candidacy(changed={"harness"})).outcome is Outcome.PASSED
     assert of(run).outcome is Outcome.PASSED

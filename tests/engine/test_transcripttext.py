@@ -14,7 +14,7 @@ from builders import (
     some_invariants,
 )
 from twiceshy.cutpoint import CutPoint
-from twiceshy.envelope import Crossing, Effect, Kind
+from twiceshy.envelope import Crossing, Disposition, Effect, ErrorRecord, Kind
 from twiceshy.grading import case_grader
 from twiceshy.outcome import AnsweredBy, Divergence
 from twiceshy.reporting import colours
@@ -118,6 +118,19 @@ def test_identical_beginning_is_one_line() -> None:
     assert "#1 to #5: 5 steps as recorded" in text
     assert "#3 tool get_order" not in text
     assert "#3 tool get_order" in shown(*played, record=record, options=Options(whole=True))
+
+
+def test_a_crash_says_what_was_raised() -> None:
+    paid = a_crossing(4, "issue_refund", effect=Effect.WRITE, seen={"amount": 75})
+    record = (*RECORD[:3], paid)
+    steps = [*alike()[:3], a_write(4, "issue_refund", seen={"amount": 75})]
+    raised = Disposition(ended=False, error=ErrorRecord(cls="builtins.KeyError", type="KeyError", message="'order'"))
+    told = shown(*steps, record=record, disposition=raised, options=Options(payloads=True))
+    assert told.splitlines()[0].endswith("FAILED (candidate_crashed)")
+    assert "! the agent raised builtins.KeyError: 'order'" in told
+    assert "'order'" not in shown(*steps, record=record, disposition=raised)
+    assert "! its process ended before the agent returned" in shown(*steps, record=record, crash="crashed")
+    assert "! its process" not in shown(*steps, record=record)
 
 
 def test_hostile_names_are_harmless() -> None:

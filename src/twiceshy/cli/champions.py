@@ -78,12 +78,14 @@ def diff(
     run = _run(config, candidate, cases, workers, trials)
     before = champion.load(config.path("champion") / f"{run.verdict.run.workflow}.json")
     found = champion.differences(before, champion.pinned(run.verdict, run.versions))
-    typer.echo(f"{before.ref} -> {candidate}: {len(found)} of {len(before.pins)} pinned results differ")
+    typer.echo(f"{before.ref} -> {candidate}: {len(found)} results differ, {len(before.pins)} were pinned")
     if changed := sorted(changed_layers(run.versions, before.versions)):
         typer.echo(f"changed layers: {', '.join(changed)}")
     for one in found:
         ids = f"{', '.join(one.violated_before) or '-'} -> {', '.join(one.violated_after) or '-'}"
         typer.echo(f"{one.before or 'none':<9} -> {one.after or 'none':<9} {one.case:<34} {one.mode:<28} {ids}")
+    if any(one.before is None or one.after is None for one in found):
+        typer.echo("none: the case is new or gone there, or it or its rules were other ones then")
     raise typer.Exit(1 if found else 0)
 
 

@@ -55,6 +55,8 @@ def _lines(envelope: Envelope, transcript: Transcript, verdict: TrialVerdict, op
             yield from _written(envelope, transcript, verdict.divergence)
     if transcript.divergence is None and verdict.divergence is not None:
         yield from _divergence(verdict.divergence, options)
+    if verdict.failure is Failure.CANDIDATE_CRASHED:
+        yield f"! {_crash(transcript, options)}"
     yield from (f"! {plain(text)}" for text in _at_the_end(verdict))
     yield from (f"  note: {plain(note)}" for note in verdict.notes)
 
@@ -175,6 +177,13 @@ def _divergence(found: Diverged, options: Options) -> Iterator[str]:
         yield f"       nearest {plain(near.place)}: {near.reason}"
         for field in near.fields:
             yield from _leaf(f"         {plain(field.path)}", field.recorded, field.got, options)
+
+
+def _crash(transcript: Transcript, options: Options) -> str:
+    error = transcript.disposition.error if transcript.disposition else None
+    if error is None:
+        return "its process ended before the agent returned, or with an output that is no JSON value"
+    return f"the agent raised {plain(error.cls)}{f': {plain(error.message)}' if options.payloads else ''}"
 
 
 def _at_the_end(verdict: TrialVerdict) -> Iterator[str]:
