@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from builders import (
+    Build,
     a_case,
     a_crossing,
     a_divergence,
@@ -14,13 +15,18 @@ from builders import (
     a_transcript,
     a_write,
     an_envelope,
+    recorded,
+    replayed,
     some_invariants,
 )  # fmt: skip
+from shop import Agent, diverged
+from twiceshy.boundary import Boundary
 from twiceshy.casefile import Expect
 from twiceshy.cutpoint import CutPoint
 from twiceshy.envelope import Effect
 from twiceshy.grading import TrialVerdict, case_grader
-from twiceshy.outcome import BoundaryState, DimensionName, Divergence, Outcome
+from twiceshy.outcome import BoundaryState, DimensionName, Divergence, Mode, Outcome
+from twiceshy.policy import ToolPolicy
 from twiceshy.semantic import with_semantics
 from twiceshy.transcript import Played, RowChange
 from twiceshy.worlds.goals import Goal
@@ -122,3 +128,30 @@ def test_no_judge_is_asked_about_stale_outputs(*, stale: bool) -> None:
     verdict = with_semantics(grader.trial(told, CutPoint()), told, grader, bench)
     expected = (Outcome.DIVERGED, Divergence.MODEL_EXHAUSTED) if stale else (Outcome.PASSED, None)
     assert (why(verdict), bench.asked) == (expected, 0 if stale else 1)
+
+
+def paying(amount: int, request: int = 0) -> Build:
+    """An agent whose payment is rounded by a hook and passed by a guard."""
+
+    def build(boundary: Boundary) -> Agent:
+        pay = boundary.tool("pay", lambda amount, request: "paid")
+        boundary.hook("round", lambda asked: {**asked, "amount": asked["amount"] // 10 * 10}, before="pay")
+        boundary.guard("limit", lambda asked: "too much" if asked["amount"] > 100 else None, before="pay")
+        return lambda _: pay(amount=amount, request=request)
+
+    return build
+
+
+def test_code_in_a_prefix_answers_what_it_was_asked() -> None:
+    """Whatever the agent asked for, a frozen hook gave the recorded arguments back, and a frozen guard passed them."""
+    policy = a_policy(pay=ToolPolicy(volatile=("request",)))
+    envelope = recorded(paying(100), policy=policy)
+    prefix = CutPoint(mode=Mode.CUT_POINT, after=1)
+    other, same = (
+        replayed(build, envelope, policy=policy, cut=prefix) for build in (paying(990), paying(100, request=7))
+    )
+    assert diverged(other) is Divergence.ARGS_MISMATCH
+    assert (diverged(same), [played.crossing.seen for played in same.played if played.intent]) == (
+        None,
+        [{"amount": 100, "request": 0}],
+    )

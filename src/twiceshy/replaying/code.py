@@ -10,7 +10,7 @@ from msgspec import UNSET
 from twiceshy.boundary import Answer
 from twiceshy.envelope import Kind
 from twiceshy.frozencode import FrozenCode
-from twiceshy.identity import key
+from twiceshy.identity import equal, key
 from twiceshy.matching import fresh
 from twiceshy.outcome import AnsweredBy, BoundaryState, Divergence
 from twiceshy.raising import raised_again
@@ -61,11 +61,25 @@ class CandidateCode:
     def _frozen(self, call: Call, crossing: Crossing) -> Crossing | None:
         """The recorded passage of a frozen hook, guard or router. In a prefix, code that was not there when it was recorded lets everything pass."""
         if self._course.cut.in_prefix(call.seq):
-            return self._code.placed(call.seq, call.name, call.at)
+            recorded = self._code.placed(call.seq, call.name, call.at)
+            if recorded is not None and not call.unused and not self._met(call, recorded):
+                self._course.diverge(crossing, Divergence.ARGS_MISMATCH, f"recorded at {recorded.place}")
+            return recorded
         recorded = self._code.answering(call.name, call.at, crossing.key)
         if recorded is None:
             self._course.diverge(crossing, Divergence.ARGS_MISMATCH, "frozen code met an input that was not recorded")
         return recorded
+
+    def _met(self, call: Call, recorded: Crossing) -> bool:
+        """Whether code meets what it met in the record: what it made of that says nothing of another input. Arguments are compared as those of its tool are."""
+        if recorded.seen is UNSET:
+            return True
+        side, _, tool = (call.at or "").partition(":")
+        if side != "before":
+            return equal(recorded.seen, call.seen)
+        policy, pseudonymise = self._course.policy, self._course.terms.pseudonymise
+        seen = call.seen if pseudonymise is None else pseudonymise(tool, call.seen)
+        return policy.key(tool, recorded.seen) == policy.key(tool, seen)
 
     def _closer(self, call: Call, crossing: Crossing) -> Callable[[Closing], None]:
         def close(closing: Closing) -> None:
