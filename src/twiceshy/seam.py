@@ -94,6 +94,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     settled: bool = False
     """The passage is over: the value goes back as it is."""
     part: Callable[[Any], None] = _untold
+    left: Callable[[], object] | None = None
+    """Of a stream that was left early in the record: called where more is asked for, and does not return."""
     scope: str | None = None
 
 

@@ -148,6 +148,17 @@ class _Taking:
         self._taken.append(chunk)
         return chunk
 
+    @property
+    def left(self) -> bool:
+        """Whether the record was left where its chunks end."""
+        return self._answer.left is not None
+
+    def through(self) -> None:
+        """More is asked for than there is."""
+        if self._answer.left is not None and self._open:
+            self._answer.left()
+        self.ended(whole=True)
+
     def ended(self, error: BaseException | None = None, *, whole: bool = False) -> None:
         """Closed early, what the boundary would have returned is unknown: only what was taken went back."""
         if not self._open:
@@ -181,17 +192,37 @@ class Stream:
 
     def __next__(self) -> Any:
         try:
+            chunk = self.offered()
+        except StopIteration:
+            self.ended()
+            raise
+        return self.took(chunk)
+
+    @property
+    def left(self) -> bool:
+        """Whether the record was left where its chunks end."""
+        return self._taking.left
+
+    def offered(self) -> Any:
+        """The next chunk, which counts as taken only once `took` is told. Raises StopIteration where there is none, and what the model raised."""
+        try:
             with within(self._call):
                 if self._chunks is None:
                     self._chunks = iter(self._source())
-                chunk = next(self._chunks)
+                return next(self._chunks)
         except StopIteration:
-            self._taking.ended(whole=True)
             raise
         except BaseException as raised:
             self._taking.ended(raised)
             raise
+
+    def took(self, chunk: Any) -> Any:
+        """Count a chunk as taken, and give it on."""
         return self._taking.took(chunk)
+
+    def ended(self) -> None:
+        """All chunks were taken, and more was asked for. Where the record was left here, that ends the run."""
+        self._taking.through()
 
     def close(self) -> None:
         """Take no more; what was not taken is no evidence."""
@@ -236,7 +267,7 @@ class AsyncStream:
                     self._chunks = aiter(self._source())
                 chunk = await anext(self._chunks)
         except StopAsyncIteration:
-            self._taking.ended(whole=True)
+            self._taking.through()
             raise
         except BaseException as raised:
             self._taking.ended(None if _leaves(raised) else raised)

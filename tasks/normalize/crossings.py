@@ -14,6 +14,7 @@ from tasks.normalize.requests import CallIds, Talk, output, request
 from tasks.normalize.sides import CHAT, RECORDED, Proposals, Responses, resolved, value
 from tasks.normalize.tree import BOUNDARIES, NUMBERED, numbered
 from twiceshy.envelope import SUB_KINDS, Crossing, ErrorRecord, Kind
+from twiceshy.gateway.spans import LEFT
 from twiceshy.history import Attempts
 from twiceshy.matching import CALLS, recordings
 
@@ -125,8 +126,9 @@ class _Run:
             asked, said = self._ids.renumbered(asked), self._ids.renumbered(said)
         # Nothing stands between a model and the agent, so what a recorder of ours kept as output is what went back.
         shown = said if node.row["crossing_seq"] is not None else UNSET
-        told = {"seen": origin, "raw": None if said is UNSET else RECORDED}
-        made = _crossing(node, seq, 0, self.policy, seen=asked, raw=said, shown=shown)
+        raw = UNSET if node.row["finish_reason"] == LEFT else said
+        told = {"seen": origin, "raw": None if raw is UNSET else RECORDED}
+        made = _crossing(node, seq, 0, self.policy, seen=asked, raw=raw, shown=shown)
         return Passage(crossing=made, node=node, origin={side: where for side, where in told.items() if where})
 
     def _call(self, node: Node, seq: int, hooks: Sequence[Node], responses: Responses) -> Passage:

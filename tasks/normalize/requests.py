@@ -10,6 +10,7 @@ from msgspec import UNSET
 from tasks.normalize.sides import CHAT, RECORDED, value
 from tasks.normalize.tree import NUMBERED
 from twiceshy.frozenmodel import proposals
+from twiceshy.gateway.spans import LEFT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -109,7 +110,8 @@ def output(node: Node) -> Any:
         return UNSET
     parts = [part for message in messages if isinstance(message, dict) for part in message.get("parts", ())]
     told = [message.get("finish_reason") for message in messages if isinstance(message, dict)]
-    reason = next((reason for reason in reversed(told) if reason is not None), node.row["finish_reason"])
+    of_span = None if node.row["finish_reason"] == LEFT else node.row["finish_reason"]
+    reason = next((reason for reason in reversed(told) if reason is not None), of_span)
     return {"parts": parts} if reason is None else {"parts": parts, "finish_reason": reason}
 
 

@@ -14,7 +14,9 @@ from tasks.normalize.duplicates import distinct, shadow
 from tasks.normalize.flagging import flagged
 from tasks.normalize.tree import NUMBERED, grown
 from tasks.sources.records import NORM_VERSION, SYNTHETIC
+from twiceshy.envelope import Kind
 from twiceshy.identity import canonical, digest
+from twiceshy.streaming import split
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -188,12 +190,18 @@ def _crossing_row(passage: Passage, harness_state: str) -> Row:
         "error_code": error.type if error else None,
         "error_message": error.message if error else None,
         "error_definite": error.definite if error else None,
-        "chunks": None,
+        "chunks": _chunks(crossing),
         "zone": row["zone"],
         "span_row_id": row["row_id"],
         "span_id": row["span_id"],
         "bucket_labels": row["bucket_labels"],
     }  # fmt: skip
+
+
+def _chunks(crossing: Crossing) -> str | None:
+    """The chunks of a stream that was left: what was taken of it, a part each. Of a whole one they are not kept, since no redaction reads across them."""
+    left = crossing.kind is Kind.MODEL and crossing.raw is UNSET and crossing.error is None
+    return _json(split(crossing.shown)) if left and crossing.shown is not UNSET else None
 
 
 def _plain(crossing: Crossing) -> Row:

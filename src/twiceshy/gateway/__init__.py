@@ -2,7 +2,7 @@
 
 A replay listens on 127.0.0.1 inside the candidate's namespaces and answers from the case, through the same `cross(call) -> answer` as a Python candidate:
 
-    POST /v1/chat/completions, /v1/responses, /v1/messages    the frozen model, whole or streamed
+    POST /v1/chat/completions, /v1/responses, /v1/messages    the frozen model, whole or streamed in the recorded chunks
     POST /v1/embeddings, GET /v1/models
     POST /mcp (streamable HTTP), python -m twiceshy.gateway.mcp_stdio    the case's tools
     POST /tools/{name}, GET /clock

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from contextvars import ContextVar
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
@@ -16,7 +17,7 @@ from twiceshy.transcript import Diverged, Played
 from twiceshy.writes import unanswered
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from datetime import datetime
 
     from twiceshy.boundary import Boundary
@@ -48,16 +49,16 @@ class Gateway:
         self._journal = journal
         self._guard = Lock()  # one thread a connection: guards the tables of what was declared
         self._tools = {tool.name: boundary.tool(tool.name) for tool in catalog.tools}
-        self._models: dict[str, Callable[[Any], Any]] = {}
+        self._models: dict[tuple[str, bool], Callable[[Any], Any]] = {}
         self._guards: set[tuple[str, str]] = set()
 
-    def model(self, wire_name: object, request: Mapping[str, Any]) -> Any:
-        """The frozen model's output."""
+    def model(self, wire_name: object, request: Mapping[str, Any], *, stream: bool = False) -> Any:
+        """The frozen model's output; as a stream, the chunks that it was recorded in."""
         name = self.catalog.model(wire_name)
         with self._guard:
-            if name not in self._models:
-                self._models[name] = self._boundary.model(name, self._live)
-        return self._passed(self._models[name], request)
+            if (name, stream) not in self._models:
+                self._models[name, stream] = self._boundary.model(name, self._live_stream if stream else self._live)
+        return self._passed(self._models[name, stream], request)
 
     def embedding(self, wire_name: object, request: Mapping[str, Any]) -> Any:
         """The embeddings of just this input. Those of another text would find other documents, so unlike an output none is served in order."""
@@ -114,9 +115,11 @@ class Gateway:
         self.ended = problem
         raise RunFaulted
 
-    def _passed(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    @contextmanager
+    def passing(self) -> Iterator[None]:
+        """Whatever ends the run in the `with` block ends this gateway."""
         try:
-            return call(*args, **kwargs)
+            yield
         except RunDiverged as over:
             self.ended = over.divergence
             raise
@@ -124,9 +127,17 @@ class Gateway:
             self.ended = "the run could not go on"
             raise
 
+    def _passed(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        with self.passing():
+            return call(*args, **kwargs)
+
     def _live(self, _: object) -> NoReturn:
         """A model named live: there is none in here to call."""
         self.refuse(Divergence.LIVE_UNCONTROLLED, "model", "a command candidate has no live model of its own")
+
+    def _live_stream(self, request: object) -> Iterator[Any]:
+        """The same, for one that is asked for a stream."""
+        yield self._live(request)
 
     @staticmethod
     def _reported_by(guard: str) -> Callable[[object], str | None]:

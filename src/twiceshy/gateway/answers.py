@@ -2,39 +2,55 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import msgspec
 
-from twiceshy.gateway import openai_chat
-
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-    from types import ModuleType
+    from collections.abc import Iterable, Mapping
 
     from twiceshy.gateway.messages import Json
     from twiceshy.transcript import Diverged
 
 
+class Flow(Protocol):
+    """A stream that is sent step by step. broken: it ended without an end, and so does the connection."""
+
+    broken: bool
+
+    def offer(self) -> bytes | None:
+        """What is to be sent next, None at the end; empty where only the client can end it."""
+        ...
+
+    def confirm(self) -> None:
+        """What was offered last has been read."""
+        ...
+
+    def leave(self) -> None:
+        """The client has hung up."""
+        ...
+
+    def exhaust(self) -> None:
+        """The client waits where only it can end the stream."""
+        ...
+
+
 class Answer(NamedTuple):
-    """What goes back: a status, a JSON body (or the events of a stream), and headers of its own."""
+    """What goes back: a status, a JSON body (or a stream), and headers of its own."""
 
     status: int
     body: Any = None
-    events: Iterable[bytes] | None = None
+    flow: Flow | None = None
     headers: Mapping[str, str] = {}
 
 
 NO_RETRY = {"x-should-retry": "false"}
 
 
-def stream(wire: ModuleType, events: Iterable[tuple[str | None, Json]]) -> Iterator[bytes]:
-    """The events of a wire as server-sent events; chat completions end with a word of their own."""
-    for name, event in events:
-        head = b"" if name is None else b"event: " + name.encode() + b"\n"
-        yield head + b"data: " + msgspec.json.encode(event) + b"\n\n"
-    if wire is openai_chat:
-        yield b"data: [DONE]\n\n"
+def events(told: Iterable[tuple[str | None, Json]]) -> bytes:
+    """The events of a wire as server-sent events."""
+    heads = ((b"" if name is None else b"event: " + name.encode() + b"\n", event) for name, event in told)
+    return b"".join(head + b"data: " + msgspec.json.encode(event) + b"\n\n" for head, event in heads)
 
 
 def missed(ended: Diverged | str) -> Answer:

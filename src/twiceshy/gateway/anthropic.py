@@ -12,16 +12,14 @@ from twiceshy.gateway.messages import (
     function,
     merged,
     parsed,
-    spelled,
     text_part,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from twiceshy.gateway.messages import Json, Said
-
-    Event = tuple[str, Json]
+    from twiceshy.gateway.pieces import Events, Piece
 
 SAMPLING = ("temperature", "top_p", "top_k", "max_tokens", "stop_sequences", "thinking")
 _SPENT = ("messages", "system", "tools", "output_format", "output_config", "stream")
@@ -50,38 +48,96 @@ def asked(body: Mapping[str, Any]) -> Json:
 def reply(said: Said, body: Mapping[str, Any], number: int, _: int) -> Json:
     """A message."""
     content = [_block(part) for part in said.parts]
-    return _head(said, body, number) | {"content": content, "stop_reason": _REASONS[said.finish]}
+    return _head(body, number, said.usage) | {"content": content, "stop_reason": _REASONS[said.finish]}
 
 
-def events(said: Said, body: Mapping[str, Any], number: int, _: int) -> Iterator[Event]:
-    """The named events of a stream; a part is one delta."""
-    for name, event in _events(said, body, number):
-        yield name, {"type": name, **event}
+class Outflow:
+    """A message as its named events; one block is open at a time."""
+
+    def __init__(self, body: Mapping[str, Any], number: int, _: int) -> None:
+        self._head = _head(body, number)
+        self._open: Piece | None = None
+
+    def begin(self) -> Events:
+        """The empty message. What it took in tokens comes at its end."""
+        yield _named("message_start", message=self._head)
+
+    def piece(self, piece: Piece) -> Events:
+        """A block where the piece is the first of it, and what came of it."""
+        if piece.new:
+            yield from self._closed()
+            block = _block(piece.part)
+            block |= _EMPTY.get(block["type"], {})
+            yield _named("content_block_start", index=piece.at, content_block=block)
+        self._open = piece
+        delta = _DELTAS.get(piece.part["type"])
+        if delta is not None and piece.came:
+            yield _named("content_block_delta", index=piece.at, delta={"type": delta[0], delta[1]: piece.came})
+
+    def end(self, said: Said) -> Events:
+        """Why it stopped, with the tokens."""
+        yield from self._closed()
+        stopped = {"stop_reason": _REASONS[said.finish], "stop_sequence": None}
+        yield _named("message_delta", delta=stopped, usage=_usage(said.usage))
+        yield _named("message_stop")
+
+    def failed(self, told: Json) -> Events:
+        """An error in place of an event."""
+        yield _named("error", error=told)
+
+    def _closed(self) -> Events:
+        if self._open is None:
+            return
+        at, part = self._open.at, self._open.part
+        if part["type"] == "reasoning":
+            signed = {"type": "signature_delta", "signature": part.get("signature", "")}
+            yield _named("content_block_delta", index=at, delta=signed)
+        yield _named("content_block_stop", index=at)
+
+
+class Inflow:
+    """The events of a stream of theirs as chunks of ours."""
+
+    def __init__(self) -> None:
+        self._usage: Json = {}
+        self._bare: set[int] = set()
+        """The blocks of calls of whose arguments nothing has come."""
+
+    def chunks(self, event: Mapping[str, Any]) -> Iterator[Json]:
+        """The block that begins, what came of one, and how the message ended."""
+        match event.get("type"):
+            case "message_start":
+                self._usage |= event["message"].get("usage") or {}
+            case "content_block_start":
+                yield self._begun(event["index"], event["content_block"])
+            case "content_block_delta":
+                yield from self._delta(event["index"], event["delta"])
+            case "content_block_stop" if event["index"] in self._bare:
+                yield {"index": event["index"], "type": "tool_call", "arguments": "{}"}
+            case "message_delta":
+                self._usage |= event.get("usage") or {}
+                yield {"finish_reason": event["delta"].get("stop_reason"), "usage": dict(self._usage)}
+
+    def _begun(self, at: int, block: Json) -> Json:
+        part = {"index": at, **_part(dict(block))}
+        if part["type"] == "tool_call":
+            self._bare.add(at)
+            part["arguments"] = ""
+        return part
+
+    def _delta(self, at: int, delta: Json) -> Iterator[Json]:
+        if delta.get("type") == "signature_delta":
+            yield {"index": at, "type": "reasoning", "signature": delta["signature"]}
+        for kind, (name, field) in _DELTAS.items():
+            if delta.get("type") == name and kind != "refusal":
+                self._bare.discard(at)
+                yield {"index": at, "type": kind, _GROWS.get(kind, "content"): delta[field]}
 
 
 def heard(message: Mapping[str, Any]) -> Json:
     """A message of an upstream in our form."""
     output: Json = {"parts": _parts(message.get("content") or []), "finish_reason": message.get("stop_reason")}
     return output | ({"usage": usage} if (usage := message.get("usage")) else {})
-
-
-def gathered(told: Iterable[Json]) -> Json:
-    """The message that the events of a stream tell."""
-    message: Json = {}
-    blocks: dict[int, Json] = {}
-    for event in told:
-        kind = event.get("type")
-        if kind == "message_start":
-            message = dict(event["message"])
-        elif kind == "content_block_start":
-            blocks[event["index"]] = dict(event["content_block"])
-        elif kind == "content_block_delta":
-            _grow(blocks[event["index"]], event["delta"])
-        elif kind == "message_delta":
-            message |= {name: value for name, value in event["delta"].items() if value is not None}
-            message["usage"] = {**(message.get("usage") or {}), **(event.get("usage") or {})}
-    message["content"] = [_whole(blocks[at]) for at in sorted(blocks)]
-    return message
 
 
 def _turns(message: Any) -> Iterator[Json]:
@@ -143,24 +199,19 @@ def _block(part: Json) -> Json:
     return part
 
 
-def _head(said: Said, body: Mapping[str, Any], number: int) -> Json:
-    asked_for, answered = said.usage
+def _head(body: Mapping[str, Any], number: int, usage: tuple[int, int] = (0, 0)) -> Json:
     return {
         "id": f"msg_{number}", "type": "message", "role": "assistant", "model": body.get("model"), "content": [], "stop_reason": None,
-        "stop_sequence": None, "usage": {"input_tokens": asked_for, "output_tokens": answered},
+        "stop_sequence": None, "usage": _usage(usage),
     }  # fmt: skip
 
 
-def _events(said: Said, body: Mapping[str, Any], number: int) -> Iterator[Event]:
-    yield "message_start", {"message": _head(said, body, number)}
-    for at, part in enumerate(said.parts):
-        block = _block(part)
-        yield "content_block_start", {"index": at, "content_block": block | _EMPTY.get(block["type"], {})}
-        yield from (("content_block_delta", {"index": at, "delta": delta}) for delta in _deltas(block))
-        yield "content_block_stop", {"index": at}
-    ended = {"stop_reason": _REASONS[said.finish], "stop_sequence": None}
-    yield "message_delta", {"delta": ended, "usage": {"output_tokens": said.usage[1]}}
-    yield "message_stop", {}
+def _named(event: str, /, **told: Any) -> tuple[str, Json]:
+    return event, {"type": event, **told}
+
+
+def _usage(tokens: tuple[int, int]) -> Json:
+    return {"input_tokens": tokens[0], "output_tokens": tokens[1]}
 
 
 _EMPTY: dict[str, Json] = {
@@ -168,27 +219,9 @@ _EMPTY: dict[str, Json] = {
     "tool_use": {"input": {}},
     "thinking": {"thinking": "", "signature": ""},
 }
-
-
-def _deltas(block: Json) -> Iterator[Json]:
-    match block["type"]:
-        case "text":
-            yield {"type": "text_delta", "text": block["text"]}
-        case "tool_use":
-            yield {"type": "input_json_delta", "partial_json": spelled(block["input"])}
-        case "thinking":
-            yield {"type": "thinking_delta", "thinking": block["thinking"]}
-            yield {"type": "signature_delta", "signature": block["signature"]}
-
-
-def _grow(block: Json, delta: Json) -> None:
-    for name in ("text", "thinking", "signature", "partial_json"):
-        if isinstance(delta.get(name), str):
-            block[name] = block.get(name, "") + delta[name]
-
-
-def _whole(block: Json) -> Json:
-    if "partial_json" not in block:
-        return block
-    told = {name: value for name, value in block.items() if name != "partial_json"}
-    return told | {"input": parsed(block["partial_json"] or "{}")}
+_DELTAS = {
+    "text": ("text_delta", "text"), "tool_call": ("input_json_delta", "partial_json"), "reasoning": ("thinking_delta", "thinking"),
+    "refusal": ("text_delta", "text"),
+}  # fmt: skip
+"""By the kind of a part: what a delta of it is called, and where in the delta its text stands."""
+_GROWS = {"tool_call": "arguments"}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hmac
 import sys
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,9 +16,12 @@ from urllib.parse import urlsplit
 import msgspec
 
 from twiceshy.gateway.answers import Answer, refused
+from twiceshy.gateway.peers import Peer, Sending
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
+
+    from twiceshy.gateway.answers import Flow
 
 _MOST_BYTES = 64 << 20
 """A request longer than this is refused: nothing that a model reads is."""
@@ -67,6 +71,7 @@ class Listener(ThreadingHTTPServer):
         self.on_end: Callable[[], object] = _nothing
         self.requests = 0
         self._counting = Lock()  # one thread a connection: guards the count
+        self._flowing: dict[Sending, None] = {}
 
     @property
     def origin(self) -> str:
@@ -82,10 +87,23 @@ class Listener(ThreadingHTTPServer):
         """The answer to one request: 401 without the token of this run."""
         with self._counting:
             self.requests += 1
+        for flowing in tuple(self._flowing):
+            flowing.look()
         if not self._known(request.headers):
             why = "the token of this run is missing, or is another one"
             return self.unread(Unread(401, "unauthorized", why, request.method, request.path))
         return self.routed(request)
+
+    @contextmanager
+    def flowing(self, held: Sending) -> Iterator[None]:
+        """Let other requests see, for the `with` block, whether the client of a stream is still there. One to which nothing can be sent has hung up."""
+        self._flowing[held] = None
+        try:
+            yield
+        except OSError:
+            held.gone()
+        finally:
+            del self._flowing[held]
 
     def routed(self, request: Request) -> Answer:
         """The answer to one request that bears the token. Raises nothing."""
@@ -239,8 +257,8 @@ class _Conversation(BaseHTTPRequestHandler):
         self.send_response(answer.status)
         for name, text in answer.headers.items():
             self.send_header(name, text)
-        if answer.events is not None:
-            self._send_events(answer.events)
+        if answer.flow is not None:
+            self._send_flow(answer.flow)
         else:
             content = b"" if answer.body is None else msgspec.json.encode(answer.body)
             self.send_header("Content-Type", "application/json")
@@ -249,14 +267,25 @@ class _Conversation(BaseHTTPRequestHandler):
             self.wfile.write(content)
         self.wfile.flush()
 
-    def _send_events(self, events: Iterable[bytes]) -> None:
+    def _send_flow(self, flow: Flow) -> None:
+        """Step by step, each once the one before has been read."""
         self.send_header("Content-Type", "text/event-stream")
         self.send_header("Cache-Control", "no-cache")
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
-        for event in events:
-            self.wfile.write(b"%x\r\n%b\r\n" % (len(event), event))
-        self.wfile.write(b"0\r\n\r\n")
+        held = Sending(flow, Peer(self.client_address, self.server.server_address))  # type: ignore[arg-type]  # IPv4
+        with self.server.flowing(held):
+            self.wfile.flush()
+            held.settle(waits=False)  # the head by itself, or who reads it has read the first chunk
+            while held.goes_on() and (told := held.offer()) is not None:
+                if told:
+                    self.wfile.write(b"%x\r\n%b\r\n" % (len(told), told))
+                    self.wfile.flush()
+                held.settle(waits=not told)
+        if held.left or flow.broken:
+            self.close_connection = True
+        else:
+            self.wfile.write(b"0\r\n\r\n")
 
 
 def _nothing() -> None:

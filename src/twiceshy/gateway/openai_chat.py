@@ -16,9 +16,10 @@ from twiceshy.gateway.messages import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from twiceshy.gateway.messages import Json, Said
+    from twiceshy.gateway.pieces import Events, Piece
 
 SAMPLING = (
     "temperature", "top_p", "max_tokens", "max_completion_tokens", "seed", "stop", "presence_penalty", "frequency_penalty", "n", "logit_bias",
@@ -26,6 +27,8 @@ SAMPLING = (
 )  # fmt: skip
 _SPENT = ("messages", "tools", "response_format", "stream", "stream_options")
 _ROLES = {"developer": "system", "function": "tool"}
+_DELTAS = {"reasoning": "reasoning_content", "text": "content", "refusal": "refusal"}
+"""What a delta calls the text of each kind of part."""
 
 
 def asked(body: Mapping[str, Any]) -> Json:
@@ -46,28 +49,99 @@ def asked(body: Mapping[str, Any]) -> Json:
 def reply(said: Said, body: Mapping[str, Any], number: int, created: int) -> Json:
     """A chat completion. number: of this answer within its run, for ids; created: seconds since the epoch."""
     message: Json = {"role": "assistant", "content": said.text, "refusal": None}
+    for kind, name in (("reasoning", "reasoning_content"), ("refusal", "refusal")):
+        if told := "".join(part["content"] for part in said.of(kind)):
+            message[name] = told
     if said.calls:
         message["tool_calls"] = [_call(call) for call in said.calls]
     choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": said.finish}
     return {**_head("chat.completion", body, number, created), "choices": [choice], "usage": _usage(said)}
 
 
-def events(said: Said, body: Mapping[str, Any], number: int, created: int) -> Iterator[tuple[str | None, Json]]:
-    """The chunks of a stream, each with the name of its event (none here); a part is one chunk."""
-    head = _head("chat.completion.chunk", body, number, created)
-    calls = 0
-    for at, part in enumerate(said.parts):
-        delta: Json = {"role": "assistant"} if at == 0 else {}
-        if part["type"] == "text":
-            delta["content"] = part["content"]
-        elif part["type"] == "tool_call":
-            delta["tool_calls"] = [{"index": calls, **_call(part)}]
-            calls += 1
-        yield None, head | {"choices": [{"index": 0, "delta": delta, "logprobs": None, "finish_reason": None}]}
-    yield None, head | {"choices": [{"index": 0, "delta": {}, "logprobs": None, "finish_reason": said.finish}]}
-    options = body.get("stream_options")
-    if isinstance(options, dict) and options.get("include_usage"):
-        yield None, head | {"choices": [], "usage": _usage(said)}
+class Outflow:
+    """A completion as the chunks of a stream; they have no names."""
+
+    def __init__(self, body: Mapping[str, Any], number: int, created: int) -> None:
+        options = body.get("stream_options")
+        self._counted = isinstance(options, dict) and bool(options.get("include_usage"))
+        self._head = _head("chat.completion.chunk", body, number, created)
+        self._calls: dict[int, int] = {}
+        self._begun = False
+
+    def begin(self) -> Events:
+        """Nothing: the first delta names the role."""
+        return ()
+
+    def piece(self, piece: Piece) -> Events:
+        """One delta."""
+        delta: Json = {} if self._begun else {"role": "assistant"}
+        self._begun = True
+        kind = piece.part["type"]
+        if kind in _DELTAS:
+            delta[_DELTAS[kind]] = piece.came
+        elif kind == "tool_call":
+            delta["tool_calls"] = [self._called(piece)]
+        yield None, self._chosen(delta, None)
+
+    def end(self, said: Said) -> Events:
+        """How it finished, and the tokens where they were asked for."""
+        yield None, self._chosen({}, said.finish)
+        if self._counted:
+            yield None, self._head | {"choices": [], "usage": _usage(said)}
+
+    def failed(self, told: Json) -> Events:
+        """An error in place of a chunk."""
+        yield None, {"error": told}
+
+    def _chosen(self, delta: Json, finish: str | None) -> Json:
+        return self._head | {"choices": [{"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}]}
+
+    def _called(self, piece: Piece) -> Json:
+        at = self._calls.setdefault(piece.at, len(self._calls))
+        if not piece.new:
+            return {"index": at, "function": {"arguments": piece.came}}
+        function = {"name": piece.part.get("name"), "arguments": piece.came}
+        return {
+            "index": at,
+            "id": piece.part.get("id") or f"call_{piece.at + 1}",
+            "type": "function",
+            "function": function,
+        }
+
+
+class Inflow:
+    """The chunks of a stream of theirs as chunks of ours."""
+
+    def __init__(self) -> None:
+        self._names: dict[int, str] = {}
+        self._finish: str | None = None
+
+    def chunks(self, event: Mapping[str, Any]) -> Iterator[Json]:
+        """The texts and calls of one delta, how it finished, and the tokens, which may come after that."""
+        for choice in event.get("choices") or ():
+            yield from self._delta(choice.get("delta") or {})
+            self._finish = choice.get("finish_reason") or self._finish
+            if choice.get("finish_reason"):
+                yield {"finish_reason": self._finish}
+        if event.get("usage"):
+            yield {"finish_reason": self._finish, "usage": event["usage"]}
+
+    def _delta(self, delta: Json) -> Iterator[Json]:
+        for kind, name in _DELTAS.items():
+            if isinstance(delta.get(name), str) and delta[name]:
+                yield {"index": kind, "type": kind, "content": delta[name]}
+        for piece in delta.get("tool_calls") or ():
+            at, told = piece.get("index", 0), piece.get("function") or {}
+            self._names[at] = self._names.get(at, "") + (told.get("name") or "")
+            identity = {"id": piece["id"]} if piece.get("id") else {}
+            arguments = told.get("arguments") or ""
+            yield {
+                "index": f"call {at}",
+                "type": "tool_call",
+                **identity,
+                "name": self._names[at],
+                "arguments": arguments,
+            }
 
 
 def heard(completion: Mapping[str, Any]) -> Json:
@@ -76,21 +150,6 @@ def heard(completion: Mapping[str, Any]) -> Json:
     message = choice.get("message") or {}
     output: Json = {"parts": _parts(message), "finish_reason": choice.get("finish_reason")}
     return output | ({"usage": usage} if (usage := completion.get("usage")) else {})
-
-
-def gathered(chunks: Iterable[Json]) -> Json:
-    """The completion that the chunks of a stream tell."""
-    message: Json = {"role": "assistant", "content": None}
-    calls: dict[int, Json] = {}
-    told: Json = {"choices": [{"message": message, "finish_reason": None}]}
-    for chunk in chunks:
-        told |= {name: chunk[name] for name in ("id", "model", "usage") if chunk.get(name) is not None}
-        for choice in chunk.get("choices") or ():
-            _gather(message, calls, choice.get("delta") or {})
-            told["choices"][0]["finish_reason"] = choice.get("finish_reason") or told["choices"][0]["finish_reason"]
-    if calls:
-        message["tool_calls"] = [calls[at] for at in sorted(calls)]
-    return told
 
 
 def _output_format(asked_for: Any) -> Json | None:
@@ -156,15 +215,3 @@ def _head(kind: str, body: Mapping[str, Any], number: int, created: int) -> Json
 def _usage(said: Said) -> Json:
     asked_for, answered = said.usage
     return {"prompt_tokens": asked_for, "completion_tokens": answered, "total_tokens": asked_for + answered}
-
-
-def _gather(message: Json, calls: dict[int, Json], delta: Json) -> None:
-    for name in ("content", "reasoning_content", "refusal"):
-        if isinstance(delta.get(name), str):
-            message[name] = (message.get(name) or "") + delta[name]
-    for piece in delta.get("tool_calls") or ():
-        call = calls.setdefault(piece.get("index", 0), {"id": None, "function": {"name": "", "arguments": ""}})
-        call["id"] = piece.get("id") or call["id"]
-        told = piece.get("function") or {}
-        call["function"]["name"] += told.get("name") or ""
-        call["function"]["arguments"] += told.get("arguments") or ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from twiceshy.gateway.messages import (
@@ -17,11 +18,10 @@ from twiceshy.gateway.messages import (
 from twiceshy.gateway.openai_chat import content_parts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from twiceshy.gateway.messages import Json, Said
-
-    Event = tuple[str, Json]
+    from twiceshy.gateway.pieces import Events, Piece
 
 SAMPLING = ("temperature", "top_p", "max_output_tokens", "reasoning", "top_logprobs")
 _SPENT = ("input", "instructions", "tools", "text", "stream", "stream_options", "store", "previous_response_id")
@@ -56,10 +56,96 @@ def reply(said: Said, body: Mapping[str, Any], number: int, created: int) -> Jso
     return whole | {"output": items, "usage": usage}
 
 
-def events(said: Said, body: Mapping[str, Any], number: int, created: int) -> Iterator[Event]:
-    """The named events of a stream; a part is one delta."""
-    for order, (name, event) in enumerate(_events(said, body, number, created)):
-        yield name, {"type": name, "sequence_number": order, **event}
+class Outflow:
+    """A response as its named events, numbered; one item is open at a time."""
+
+    def __init__(self, body: Mapping[str, Any], number: int, created: int) -> None:
+        self._asked = (body, number, created)
+        self._open: Piece | None = None
+        self._order = count()
+
+    def begin(self) -> Events:
+        """The response that has begun."""
+        begun = _head(*self._asked, "in_progress")
+        yield self._named("response.created", response=begun)
+        yield self._named("response.in_progress", response=begun)
+
+    def piece(self, piece: Piece) -> Events:
+        """An item where the piece is the first of it, and what came of it."""
+        item = _out(piece.part, self._asked[1], piece.at)
+        if piece.new:
+            yield from self._closed()
+            begun = {**item, **_EMPTY.get(item["type"], {}), "status": "in_progress"}
+            yield self._named("response.output_item.added", output_index=piece.at, item=begun)
+            for content in _contents(item):
+                empty = content | {_field(content): ""}
+                yield self._named("response.content_part.added", **_within(piece.at, item), part=empty)
+        self._open = piece
+        if piece.came:
+            yield from self._delta(piece, item)
+
+    def end(self, said: Said) -> Events:
+        """The whole response."""
+        yield from self._closed()
+        whole = reply(said, *self._asked)
+        yield self._named(f"response.{whole['status']}", response=whole)
+
+    def failed(self, told: Json) -> Events:
+        """An error in place of an event."""
+        yield self._named("error", code=told["code"], message=told["message"], param=None)
+
+    def _delta(self, piece: Piece, item: Json) -> Events:
+        if item["type"] == "function_call":
+            where = {"output_index": piece.at, "item_id": item["id"]}
+            yield self._named("response.function_call_arguments.delta", **where, delta=piece.came)
+        for content in _contents(item):
+            told = {**_within(piece.at, item), "delta": piece.came, **_logprobs(content)}
+            yield self._named(f"response.{_said(content)}.delta", **told)
+
+    def _closed(self) -> Events:
+        if self._open is None:
+            return
+        at = self._open.at
+        item = _out(self._open.part, self._asked[1], at)
+        if item["type"] == "function_call":
+            where = {"output_index": at, "item_id": item["id"], "name": item["name"]}
+            yield self._named("response.function_call_arguments.done", **where, arguments=item["arguments"])
+        for content in _contents(item):
+            field, where = _field(content), _within(at, item)
+            yield self._named(
+                f"response.{_said(content)}.done", **where, **{field: content[field]}, **_logprobs(content)
+            )
+            yield self._named("response.content_part.done", **where, part=content)
+        yield self._named("response.output_item.done", output_index=at, item=item)
+
+    def _named(self, event: str, /, **told: Any) -> tuple[str, Json]:
+        return event, {"type": event, "sequence_number": next(self._order), **told}
+
+
+class Inflow:
+    """The events of a stream of theirs as chunks of ours."""
+
+    def __init__(self) -> None:
+        self._silent = True
+
+    def chunks(self, event: Mapping[str, Any]) -> Iterator[Json]:
+        """What came of an item, and how the response ended; of one that told nothing on its way, all of it."""
+        kind = str(event.get("type"))
+        if kind in _PIECES:
+            self._silent = False
+            yield _piece(_PIECES[kind], event)
+        elif kind == "response.output_item.added" and event["item"].get("type") in ("function_call", "reasoning"):
+            self._silent = False
+            item = event["item"]
+            yield {"index": str(event["output_index"]), **_begun(item)}
+        elif kind == "response.output_item.done" and event["item"].get("type") not in _TOLD:
+            self._silent = False
+            yield dict(event["item"])
+        elif kind in _ENDS:
+            told = heard(event["response"])
+            yield from told.pop("parts") if self._silent else ()
+            told.pop("parts", None)
+            yield told
 
 
 def heard(response: Mapping[str, Any]) -> Json:
@@ -69,15 +155,6 @@ def heard(response: Mapping[str, Any]) -> Json:
     calls = any(part["type"] == "tool_call" for part in parts)
     output: Json = {"parts": parts, "finish_reason": reason or ("tool_calls" if calls else "stop")}
     return output | ({"usage": usage} if (usage := response.get("usage")) else {})
-
-
-def gathered(told: Iterable[Json]) -> Json:
-    """The response that the events of a stream tell: the last one holds it whole."""
-    whole: Json = {}
-    for event in told:
-        if isinstance(event.get("response"), dict):
-            whole = event["response"]
-    return whole
 
 
 def spoken(request: Json, body: Mapping[str, Any], said: Said) -> list[Json]:
@@ -168,36 +245,47 @@ def _out(part: Json, number: int, at: int) -> Json:
     }
 
 
-def _events(said: Said, body: Mapping[str, Any], number: int, created: int) -> Iterator[Event]:
-    begun = _head(body, number, created, "in_progress")
-    yield "response.created", {"response": begun}
-    yield "response.in_progress", {"response": begun}
-    whole = reply(said, body, number, created)
-    for at, item in enumerate(whole["output"]):
-        yield from _item_events(item, at)
-    yield f"response.{whole['status']}", {"response": whole}
-
-
 _EMPTY: dict[str, Json] = {"message": {"content": []}, "function_call": {"arguments": ""}}
+_PIECES = {
+    "response.output_text.delta": "text", "response.refusal.delta": "refusal", "response.function_call_arguments.delta": "tool_call",
+    "response.reasoning_summary_text.delta": "reasoning",
+}  # fmt: skip
+_TOLD = frozenset({"message", "function_call", "reasoning"})
+"""Items that come piece by piece."""
+_ENDS = frozenset({"response.completed", "response.incomplete", "response.failed"})
 
 
-def _item_events(item: Json, at: int) -> Iterator[Event]:
-    where = {"output_index": at, "item_id": item.get("id")}
-    begun: Json = {**item, **_EMPTY.get(item["type"], {}), "status": "in_progress"}
-    yield "response.output_item.added", {"output_index": at, "item": begun}
-    if item["type"] == "function_call":
-        yield "response.function_call_arguments.delta", {**where, "delta": item["arguments"]}
-        yield "response.function_call_arguments.done", {**where, "name": item["name"], "arguments": item["arguments"]}
-    for place, content in enumerate(item["content"] if item["type"] == "message" else ()):
-        yield from _content_events(content, {**where, "content_index": place})
-    yield "response.output_item.done", {"output_index": at, "item": item}
+def _piece(kind: str, event: Mapping[str, Any]) -> Json:
+    """What came of a part. The contents of a message are parts of their own."""
+    at = str(event["output_index"])
+    if kind == "tool_call":
+        return {"index": at, "type": kind, "arguments": event["delta"]}
+    place = at if kind == "reasoning" else f"{at}.{event['content_index']}"
+    return {"index": place, "type": kind, "content": event["delta"]}
 
 
-def _content_events(content: Json, where: Json) -> Iterator[Event]:
-    field = "text" if content["type"] == "output_text" else "refusal"
-    said = "output_text" if field == "text" else "refusal"
-    extra: Json = {"logprobs": []} if field == "text" else {}
-    yield "response.content_part.added", {**where, "part": content | {field: ""}}
-    yield f"response.{said}.delta", {**where, "delta": content[field], **extra}
-    yield f"response.{said}.done", {**where, field: content[field], **extra}
-    yield "response.content_part.done", {**where, "part": content}
+def _begun(item: Json) -> Json:
+    if item["type"] == "reasoning":
+        return {"type": "reasoning", "content": ""}
+    return {"type": "tool_call", "id": item.get("call_id"), "name": item.get("name"), "arguments": ""}
+
+
+def _contents(item: Json) -> list[Json]:
+    contents: list[Json] = item["content"] if item["type"] == "message" else []
+    return contents
+
+
+def _within(at: int, item: Json) -> Json:
+    return {"output_index": at, "item_id": item["id"], "content_index": 0}
+
+
+def _field(content: Json) -> str:
+    return "text" if content["type"] == "output_text" else "refusal"
+
+
+def _said(content: Json) -> str:
+    return "output_text" if content["type"] == "output_text" else "refusal"
+
+
+def _logprobs(content: Json) -> Json:
+    return {"logprobs": []} if content["type"] == "output_text" else {}

@@ -1,13 +1,14 @@
 """The gateway in front of real services: every request goes on and is recorded as a crossing, so that an unmodified agent leaves a record.
 
 A tool that passes through POST /tools or the MCP server is recorded whole. Of one that the agent runs itself, the model's conversation tells what was
-proposed and what was shown; the sides between are unknown, and say so. A stream is passed on once it is whole.
+proposed and what was shown; the sides between are unknown, and say so. A stream is passed on as it comes, and recorded as far as its client has read it.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from contextlib import suppress
+from contextlib import closing, suppress
+from http.client import HTTPException
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -19,18 +20,21 @@ from twiceshy.boundary import Boundary, running
 from twiceshy.encoding import sealed
 from twiceshy.gateway import embeddings, mcp, messages, openai_responses
 from twiceshy.gateway.answers import Answer, refused
+from twiceshy.gateway.flowing import Relayed, Whole
 from twiceshy.gateway.listening import Listener
 from twiceshy.gateway.server import MODEL_WIRES, arguments_of, decoded, object_of
-from twiceshy.gateway.upstream import UpstreamFailed, forward
+from twiceshy.gateway.upstream import Reply, UpstreamFailed, event_of, forward, streaming
+from twiceshy.streaming import split
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from types import ModuleType
 
     from twiceshy.envelope import Envelope
     from twiceshy.gateway.listening import Request, Unread
-    from twiceshy.gateway.messages import Json
-    from twiceshy.gateway.upstream import Reply, Upstreams
+    from twiceshy.gateway.messages import Json, Said
+    from twiceshy.gateway.pieces import Inflow
+    from twiceshy.gateway.upstream import Upstreams
     from twiceshy.recording import Recorder
 
 _ERROR = 400
@@ -59,7 +63,7 @@ class RecordingServer(Listener):
         except messages.BadRequest as wrong:
             self._miss(f"{request.method} {request.path}: {wrong}")
             return refused(400, "invalid_request_error", str(wrong))
-        except (OSError, msgspec.MsgspecError) as lost:
+        except (OSError, HTTPException, msgspec.MsgspecError) as lost:
             return refused(502, "upstream", f"the upstream gave no answer that can be read: {type(lost).__name__}")
 
     def unread(self, request: Unread) -> Answer:
@@ -98,7 +102,7 @@ class RecordingServer(Listener):
         if request.method == "POST" and path.startswith("/tools/"):
             return self._tool(unquote(path.removeprefix("/tools/")), request)
         self._miss(f"{request.method} {path}: passed on, and no crossing")
-        return _relayed(self._send(request))
+        return _relayed(forward(**self._sending(request)))
 
     def _model(self, wire: ModuleType, asked: Request) -> Answer:
         told = object_of(asked.body)
@@ -106,27 +110,44 @@ class RecordingServer(Listener):
         request = wire.asked(told, before) if wire is openai_responses else wire.asked(told)
         self.asked = self.asked or request
         self._derive(request)
+        if told.get("stream"):
+            return self._streamed(wire, request, asked, told)
         native: list[Json] = []
 
         def output(reply: Reply) -> Json:
-            native.append(wire.gathered(reply.events()) if reply.streamed else reply.value)
+            native.append(reply.value)
             heard: Json = wire.heard(native[0])
             return heard
 
         answer = self._crossed(request, asked, output)
         if native:
-            said = messages.said(wire.heard(native[0]))
-            with self._guard:
-                self._proposed |= {str(call["id"]): call for call in said.calls}
-            if wire is openai_responses:
-                self._spoken[str(native[0].get("id"))] = openai_responses.spoken(request, told, said)
+            self._said(wire, request, told, str(native[0].get("id")), messages.said(wire.heard(native[0])))
         return answer
+
+    def _streamed(self, wire: ModuleType, request: Json, asked: Request, told: Json) -> Answer:
+        """The stream of the service, passed on and recorded event by event. What it answers in place of one goes back as it came."""
+        coming = _Coming(self._sending(asked), wire)
+        model = self._boundary.model(str(request.get("model")), coming.chunks)
+        flow = Relayed(model(request), coming, lambda said: self._said(wire, request, told, coming.response_id, said))
+        with suppress(UpstreamFailed):  # as in `_crossed`
+            flow.start()
+        if coming.reply is None or coming.reply.streamed:
+            return Answer(200, flow=flow)
+        flow.take()
+        return _relayed(coming.reply)
+
+    def _said(self, wire: ModuleType, request: Json, told: Json, response_id: str, said: Said) -> None:
+        """Know what an output proposed, and what a later request may go on from."""
+        with self._guard:
+            self._proposed |= {str(call["id"]): call for call in said.calls}
+        if wire is openai_responses:
+            self._spoken[response_id] = openai_responses.spoken(request, told, said)
 
     def _crossed(self, request: Json, asked: Request, output: Callable[[Reply], Any]) -> Answer:
         replies: list[Reply] = []
 
         def ask(_: object) -> Any:
-            replies.append(self._send(asked))
+            replies.append(forward(**self._sending(asked)))
             return output(_sound(replies[0]))
 
         with suppress(UpstreamFailed):  # recorded as it closed; the client gets what came
@@ -162,7 +183,9 @@ class RecordingServer(Listener):
             self._miss(f"{request.method} {request.path}: arguments in the address, which the record does not have")
         address = f"{self._upstreams.tools.rstrip('/')}/{name}"
         arguments = arguments_of(name, request.body)
-        return self._called(name, arguments, lambda: _forwarded(address, request), lambda reply: reply.value)
+        return self._called(
+            name, arguments, lambda: forward(**_forwarding(address, request)), lambda reply: reply.value
+        )
 
     def _mcp(self, request: Request) -> Answer:
         if self._upstreams.mcp is None:
@@ -175,9 +198,11 @@ class RecordingServer(Listener):
         if not isinstance(params, dict):
             if isinstance(told, list):
                 self._miss("POST /mcp: a batch of messages, passed on, and no crossing")
-            return _relayed(_forwarded(address, request))
+            return _relayed(forward(**_forwarding(address, request)))
         arguments = params.get("arguments") or {}
-        return self._called(str(params.get("name")), arguments, lambda: _forwarded(address, request), _mcp_value)
+        return self._called(
+            str(params.get("name")), arguments, lambda: forward(**_forwarding(address, request)), _mcp_value
+        )
 
     def _nothing_behind(self, request: Request, option: str) -> Answer:
         self._miss(f"{request.method} {request.path}: no {option} is set")
@@ -196,7 +221,8 @@ class RecordingServer(Listener):
             self._boundary.tool(name, call)(**arguments)
         return _relayed(replies[0])
 
-    def _send(self, request: Request) -> Reply:
+    def _sending(self, request: Request) -> dict[str, Any]:
+        """Where a request goes on to, and with which key."""
         path = request.path
         theirs = path == "/v1/messages" or "anthropic-version" in request.headers
         base = self._upstreams.anthropic if theirs else self._upstreams.openai
@@ -204,20 +230,68 @@ class RecordingServer(Listener):
             raise messages.BadRequest("no upstream is set for this protocol.")
         if theirs:
             key = {"x-api-key": self._upstreams.anthropic_key} if self._upstreams.anthropic_key else {}
-            return _forwarded(base.rstrip("/") + path, request, key=key)
+            return _forwarding(base.rstrip("/") + path, request, key)
         key = {"authorization": f"Bearer {self._upstreams.openai_key}"} if self._upstreams.openai_key else {}
-        return _forwarded(base.rstrip("/") + path.removeprefix("/v1"), request, key=key)
+        return _forwarding(base.rstrip("/") + path.removeprefix("/v1"), request, key)
 
 
-def _forwarded(address: str, request: Request, *, key: Mapping[str, str] | None = None) -> Reply:
+class _Coming:
+    """The stream of a service while it comes: its chunks, and the bytes in which each of them came."""
+
+    def __init__(self, sending: Mapping[str, Any], wire: ModuleType) -> None:
+        self.reply: Reply | None = None
+        self.response_id = ""
+        self._sending = sending
+        self._wire = wire
+        self._inflow: Inflow = wire.Inflow()
+        self._bytes: list[bytes] = []
+
+    def chunks(self, _: object) -> Iterator[Any]:
+        """The chunks; of a service that does not stream, its output in parts. Raises UpstreamFailed for an error in place of them."""
+        with closing(streaming(**self._sending)) as coming:
+            for came in coming:
+                if isinstance(came, Reply):
+                    self.reply = came
+                    yield from () if _sound(came).streamed else split(self._wire.heard(came.value))
+                else:
+                    self._bytes.append(came)
+                    yield from self._told(event_of(came))
+
+    def taken(self) -> bytes:
+        """What has come since it was last asked for."""
+        told = b"".join(self._bytes)
+        self._bytes.clear()
+        return told
+
+    def _told(self, event: Json | None) -> Iterator[Any]:
+        if event is not None:
+            _refuse_failed(event)
+            self.response_id = str((event.get("response") or {}).get("id", self.response_id))
+            yield from self._inflow.chunks(event)
+
+
+def _refuse_failed(event: Json) -> None:
+    """Raise UpstreamFailed at an event that tells an error."""
+    told = event.get("response") if event.get("type") == "response.failed" else event
+    error = told.get("error") if isinstance(told, dict) else None
+    if isinstance(error, dict) or event.get("type") == "error":
+        said = error if isinstance(error, dict) else event
+        raise UpstreamFailed(str(said.get("code") or said.get("type")), str(said.get("message")))
+
+
+def _forwarding(address: str, request: Request, key: Mapping[str, str] | None = None) -> dict[str, Any]:
     whole = f"{address}?{request.query}" if request.query else address
-    body = request.body if request.method == "POST" else None
-    return forward(whole, body, request.headers, key=key)
+    return {
+        "url": whole,
+        "body": request.body if request.method == "POST" else None,
+        "headers": request.headers,
+        "key": key,
+    }
 
 
 def _sound(reply: Reply) -> Reply:
     if reply.status >= _ERROR:
-        raise UpstreamFailed(reply.status)
+        raise UpstreamFailed(f"http_{reply.status}", f"the upstream answered {reply.status}")
     return reply
 
 
@@ -226,7 +300,8 @@ def _mcp_value(reply: Reply) -> Any:
     result = told.get("result")
     if not isinstance(result, dict) or result.get("isError"):
         told_by_tool = mcp.value(result) if isinstance(result, dict) else None
-        raise UpstreamFailed(422, messages.spelled(told_by_tool) if told_by_tool is not None else None)
+        said = messages.spelled(told_by_tool) if told_by_tool is not None else "the tool failed"
+        raise UpstreamFailed("http_422", said)
     return mcp.value(result)
 
 
@@ -238,5 +313,5 @@ def _relayed(reply: Reply) -> Answer:
         if name in reply.headers
     }
     if reply.streamed:
-        return Answer(reply.status, events=[reply.body], headers=session)
+        return Answer(reply.status, flow=Whole(reply.body), headers=session)
     return Answer(reply.status, msgspec.Raw(reply.body) if reply.body else None, headers=session)

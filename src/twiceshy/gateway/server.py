@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -14,21 +14,25 @@ from twiceshy.boundary import Blocked
 from twiceshy.errors import TwiceshyError
 from twiceshy.gateway import anthropic, embeddings, mcp, messages, openai_chat, openai_responses
 from twiceshy.gateway.answering import Refusal
-from twiceshy.gateway.answers import NO_RETRY, Answer, code_of, missed, model_failed, refused, stream
+from twiceshy.gateway.answers import NO_RETRY, Answer, code_of, missed, model_failed, refused
+from twiceshy.gateway.flowing import Told
 from twiceshy.gateway.listening import Listener
 from twiceshy.identity import tagged
 from twiceshy.outcome import Divergence
 from twiceshy.replaying import RunDiverged, RunFaulted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from types import ModuleType
 
     from twiceshy.gateway.answering import Gateway
     from twiceshy.gateway.listening import Request, Unread
     from twiceshy.gateway.messages import Json, Said
+    from twiceshy.gateway.pieces import Outflow
+    from twiceshy.streaming import Stream
 
 VERSION = "1"
+_DONE = b"data: [DONE]\n\n"
 MODEL_WIRES: Mapping[str, ModuleType] = {
     "/v1/chat/completions": openai_chat,
     "/v1/responses": openai_responses,
@@ -142,23 +146,36 @@ class Server(Listener):
         if body.get("previous_response_id") is not None and not before:
             raise messages.BadRequest("responses: `previous_response_id` names no response of this run.")
         request = wire.asked(body, before) if wire is openai_responses else wire.asked(body)
+        number = next(self._numbers)
+
+        def heard(said: Said) -> None:
+            if wire is openai_responses:
+                self.spoken[f"resp_{number}"] = openai_responses.spoken(request, body, said)
+
         try:
-            output = self.gateway.model(body.get("model"), request)
+            output = self.gateway.model(body.get("model"), request, stream=bool(body.get("stream")))
+            if body.get("stream"):
+                return self._streamed(wire, output, wire.Outflow(body, number, self.gateway.catalog.instant_s), heard)
         except Exception as raised:  # noqa: BLE001 - an error that was recorded
             return model_failed(raised)
-        said = self._spoken(output)
-        number, created = next(self._numbers), self.gateway.catalog.instant_s
-        if wire is openai_responses:
-            self.spoken[f"resp_{number}"] = openai_responses.spoken(request, body, said)
-        if body.get("stream"):
-            return Answer(200, events=stream(wire, wire.events(said, body, number, created)))
-        return Answer(200, wire.reply(said, body, number, created))
+        with self._speaking():
+            said = messages.said(output)
+            heard(said)
+            return Answer(200, wire.reply(said, body, number, self.gateway.catalog.instant_s))
 
-    def _spoken(self, output: Any) -> Said:
-        try:
-            return messages.said(output)
-        except messages.Unspeakable as broken:
-            self.gateway.fault(str(broken))
+    def _streamed(self, wire: ModuleType, stream: Stream, out: Outflow, heard: Callable[[Said], object]) -> Answer:
+        flow = Told(stream, out, heard, last=_DONE if wire is openai_chat else b"", speaking=self._speaking)
+        flow.start()
+        return Answer(200, flow=flow)
+
+    @contextmanager
+    def _speaking(self) -> Iterator[None]:
+        """What no wire can carry ends the run by our own fault."""
+        with self.gateway.passing():
+            try:
+                yield
+            except messages.Unspeakable as broken:
+                self.gateway.fault(str(broken))
 
     def _embeddings(self, body: Json) -> Answer:
         try:
@@ -167,10 +184,8 @@ class Server(Listener):
             raise
         except Exception as raised:  # noqa: BLE001 - an error that was recorded
             return model_failed(raised)
-        try:
+        with self._speaking():
             return Answer(200, embeddings.reply(output, body))
-        except messages.Unspeakable as broken:
-            self.gateway.fault(str(broken))
 
     def _mcp(self, method: str, body: bytes) -> Answer:
         if method != "POST":  # no stream of the server's own, and no session to end: it has nothing to say unasked

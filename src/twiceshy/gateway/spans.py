@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from twiceshy.envelope import Crossing, Envelope
 
+LEFT = "twiceshy.left"
+"""The finish reason of a stream that its client left: its output is what the client had read, and what would have come is unknown."""
 _INTERNAL, _CLIENT = 1, 3
 _OK, _ERROR = 1, 2
 
@@ -78,7 +80,7 @@ def _of_kind(crossing: Crossing) -> dict[str, Any]:
 
 def _model(crossing: Crossing) -> dict[str, Any]:
     asked = dict(crossing.seen) if isinstance(crossing.seen, dict) else {}
-    named = {"gen_ai.request.model": asked.get("model")}
+    named: dict[str, Any] = {"gen_ai.request.model": asked.get("model")}
     if "messages" not in asked:
         return {
             "gen_ai.operation.name": "embeddings",
@@ -87,7 +89,11 @@ def _model(crossing: Crossing) -> dict[str, Any]:
             "twiceshy.raw": _side(crossing.raw),
         }
     told, tools = asked.pop("messages"), asked.pop("tools", UNSET)
-    output = {"role": "assistant", **crossing.raw} if isinstance(crossing.raw, dict) else UNSET
+    left = crossing.raw is UNSET and crossing.error is None
+    said = crossing.shown if left else crossing.raw
+    output = {"role": "assistant", **said} if isinstance(said, dict) else UNSET
+    if left:
+        named["gen_ai.response.finish_reasons"] = _text([LEFT])
     return {
         "gen_ai.operation.name": "chat", **named, "gen_ai.input.messages": _text(told), "gen_ai.tool.definitions": _side(tools),
         "twiceshy.request": _text(asked), "gen_ai.output.messages": UNSET if output is UNSET else _text([output]),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
 from msgspec import UNSET
@@ -79,24 +79,21 @@ class Models:
 
         def close(closing: Closing) -> None:
             error = course.error(closing.error, call.name)
+            if closing.raw is not UNSET and recorded.raw is not UNSET:  # all of it was taken, however it was cut
+                closing = msgspec.structs.replace(closing, raw=recorded.raw, shown=recorded.raw)
             course.journal.closed(crossing, closing, error)
             course.shown(as_shown(recorded), closing, error)
 
-        return Answer(
-            value=self._chunks(crossing, recorded), part=course.telling(call, lambda chunk: course.journal.part(crossing, chunk)),
-            close=course.closing(call, close),
-        )  # fmt: skip
+        def left() -> NoReturn:
+            with course.turn:
+                course.diverge(
+                    crossing, Divergence.MODEL_EXHAUSTED, f"the stream recorded at {recorded.place} was left here"
+                )
 
-    def _chunks(self, crossing: Crossing, recorded: Crossing) -> Iterator[Any]:
-        """The recorded chunks, or one part a chunk; then the recorded error. What comes after a stream that was left early nobody knows."""
-        chunks = recorded.chunks
-        yield from fresh(split(recorded.raw) if chunks is None and recorded.raw is not UNSET else chunks or [])
-        if recorded.error is not None:
-            raise raised_again(recorded.error)
-        if recorded.raw is UNSET:
-            with self._course.turn:
-                detail = f"the stream recorded at {recorded.place} was left here"
-                self._course.diverge(crossing, Divergence.MODEL_EXHAUSTED, detail)
+        return Answer(
+            value=_chunks(recorded), part=course.telling(call, lambda chunk: course.journal.part(crossing, chunk)),
+            close=course.closing(call, close), left=left if recorded.raw is UNSET and recorded.error is None else None,
+        )  # fmt: skip
 
     def _live(self, call: Call, crossing: Crossing) -> Answer:
         """The candidate's own model runs. Its output is shown like a tool's: where it is not the recorded one, the frozen ones after it are stale."""
@@ -118,3 +115,11 @@ class Models:
         date = self._course.pinned.date_lacking(self._models.first_request(call.scope, call.name), call.seen)
         if date is not None:
             self._course.diverge(crossing, Divergence.CLOCK_NOT_IN_PROMPT, f"the recorded request says {date!r}")
+
+
+def _chunks(recorded: Crossing) -> Iterator[Any]:
+    """The recorded chunks, or one part a chunk; then the recorded error."""
+    chunks = recorded.chunks
+    yield from fresh(split(recorded.raw) if chunks is None and recorded.raw is not UNSET else chunks or [])
+    if recorded.error is not None:
+        raise raised_again(recorded.error)
