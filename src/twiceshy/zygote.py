@@ -228,6 +228,8 @@ def _play_command(
         )  # fmt: skip
     except TwiceshyError as fault:
         problem = str(fault)
+    except OSError as broken:
+        problem = f"the gateway of a command failed: {broken}"
     except BaseException as broken:  # noqa: BLE001 - as above
         problem = f"the gateway of a command failed: {type(broken).__name__}"
     channel.send(exchange.LINE, b"F\t" + msgspec.json.encode(problem))

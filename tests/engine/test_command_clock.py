@@ -1,13 +1,16 @@
 """The clock of a command: libfaketime's, looked at before every answer."""
 
+import os
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from commanding import HAS_FAKETIME, a_session, a_weather_agent, output, played, task
+from commanding import HAS_FAKETIME, a_command, a_session, a_weather_agent, output, played, task
 from twiceshy.commands import keeps_its_clock
+from twiceshy.running import Session
 from twiceshy.sealing import Isolation
 
 
@@ -24,6 +27,16 @@ def test_a_command_sees_the_clock_of_the_run(folder: Path) -> None:
     with a_session(folder, sys.executable, "agent.py", code) as session:
         assert session.ready.isolation is Isolation.HERMETIC
         assert output(session.play(task(folder)).transcript) == [1_780_394_400, 1_780_394_400, 1_780_394_400_000]
+
+
+@pytest.mark.slow
+@HAS_FAKETIME
+def test_a_command_below_tmp_has_the_clock_too(folder: Path) -> None:
+    with tempfile.TemporaryDirectory(dir="/tmp") as below:
+        (Path(below) / "agent.py").write_bytes((folder / "agent.py").read_bytes())
+        spec = a_command(Path(below), sys.executable, "agent.py", "print(time.time())")
+        with Session(spec, env=os.environ, folder=folder, cases=[folder / "case"]) as session:
+            assert output(session.play(task(folder)).transcript) == 1_780_394_400
 
 
 UNCLOCKED = """

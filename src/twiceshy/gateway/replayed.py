@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
 _PORT = 41_184
 """Of the network namespace's own loopback: a fixed one, so that a run which prints its addresses is the same twice."""
-_CLOCK = Path("/tmp/.twiceshy/clock")  # noqa: S108 - private inside the seal
+_CLOCK = ".twiceshy/clock"
+"""Below TMPDIR, which the seal names: all of /tmp is not to be written where the candidate itself lies below it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,5 +115,6 @@ def _token(seed: str) -> str:
 def _faketime(trial: Hosting) -> hosting.Faketime | None:
     if trial.library is None:
         return None
-    _CLOCK.parent.mkdir(exist_ok=True)
-    return hosting.Faketime(library=trial.library, clock=trial.clock, told=_CLOCK)
+    told = Path(trial.env["TMPDIR"], _CLOCK)
+    told.parent.mkdir(exist_ok=True)
+    return hosting.Faketime(library=trial.library, clock=trial.clock, told=told)
