@@ -66,3 +66,9 @@ def test_a_file_that_the_machine_refuses_is_one_line(
 def test_it_says_its_version(tmp_path: Path) -> None:
     ran = twiceshy("--version", cwd=tmp_path)
     assert (ran.code, ran.out.split()[0]) == (0, "twiceshy")
+
+
+def test_a_catalog_without_a_case_is_not_valid(tmp_path: Path) -> None:
+    (tmp_path / "data/cases").mkdir(parents=True)
+    ran = twiceshy("case", "validate", cwd=tmp_path)
+    assert (ran.code, ran.out) == (5, "0 of 0 cases are valid\n")

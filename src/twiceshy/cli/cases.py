@@ -83,7 +83,7 @@ def convert(
 
 @case_app.command("validate")
 def validate(cases: CasesOption = None) -> None:
-    """Check every case with the policies and invariants of its workflow; every fault is told, and any ends with 2.
+    """Check every case with the policies and invariants of its workflow; every fault is told, and any ends with 2. Without a case it ends with 5.
 
     For example:
 
@@ -100,7 +100,7 @@ def validate(cases: CasesOption = None) -> None:
     for fault in dict.fromkeys(faults):
         typer.echo(fault, err=True)
     typer.echo(f"{len(found) - len(faults)} of {len(found)} cases are valid")
-    raise typer.Exit(2 if faults else 0)
+    raise typer.Exit(2 if faults else 0 if found else 5)
 
 
 def _fault(path: Path, policies: Path) -> str | None:
