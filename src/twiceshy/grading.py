@@ -86,9 +86,8 @@ class CaseGrader:
             return TrialVerdict(outcome=Outcome.ERROR, error=transcript.fault)
         given = self.loaded.envelope.input
         world = self.loaded.world_in(cut.mode)
-        run = replayed_run(
-            transcript, self.policy, given=[given.user, given.goal], world=world.file.tables if world else None
-        )  # fmt: skip
+        tables = world.file.tables if world else None
+        run = replayed_run(transcript, self.policy, given=[given.user, given.goal], world=tables)
         reached = self.chance.reached(run)
         terms = self._terms(cut, reached)
         found = judgements(Context(run=run, invariants=self.invariants, case=terms))
@@ -230,10 +229,8 @@ def judge_recorded(envelope: Envelope, invariants: Invariants, policy: ToolsPoli
         if judgement.error is not None:
             raise ConditionError(judgement.error)
     absent = [judgement.being(Truth.VIOLATED) for judgement in found if run.ended and lacking(judgement)]
-    onset = {step.crossing.place: at for at, step in enumerate(run.steps)}
-    ordered = sorted(
-        [*filter(_red, found), *absent], key=lambda judgement: onset.get(judgement.place or "", len(onset))
-    )
+    onset: dict[str | None, int] = {step.crossing.place: at for at, step in enumerate(run.steps)}
+    ordered = sorted([*filter(_red, found), *absent], key=lambda judgement: onset.get(judgement.place, len(onset)))
     return [Finding(trace_id=envelope.trace_id, judgement=judgement) for judgement in ordered]
 
 
@@ -287,13 +284,8 @@ def _crashed(transcript: Transcript, run: Run) -> _Verdict | None:
         return None
     improvised = next((step for step in run.steps if step.improvised), None)
     if improvised is not None:
-        return _diverged(
-            transcript,
-            Divergence.WRITE_UNANSWERABLE,
-            improvised.crossing.place,
-            improvised.called,
-            "the run crashed after it",
-        )
+        place, detail = improvised.crossing.place, "the run crashed after it"
+        return _diverged(transcript, Divergence.WRITE_UNANSWERABLE, place, improvised.called, detail)
     return _Verdict(outcome=Outcome.FAILED, failure=Failure.CANDIDATE_CRASHED)
 
 
@@ -304,8 +296,8 @@ def _at_the_end(transcript: Transcript, run: Run, judged: _Judged) -> _Verdict:
         return _Verdict(outcome=Outcome.FAILED, failure=Failure.OPEN_MUST_HAPPEN)
     for judgement in found:
         if judgement.unknown is not None:
-            place, boundary = judgement.place or "end", judgement.boundary or "run"
-            return _diverged(transcript, judgement.unknown, place, boundary, f"{judgement.id}: {judgement.detail}")
+            detail = f"{judgement.id}: {judgement.detail}"
+            return _diverged(transcript, judgement.unknown, judgement.place, judgement.boundary, detail)
     if any(score.passed is False for score in judged.measured):
         return _Verdict(outcome=Outcome.FAILED, failure=Failure.DIMENSION)
     unproven = _unproven(transcript, run, judged)
@@ -332,18 +324,16 @@ def _improvised(transcript: Transcript, found: Sequence[Judgement]) -> _Verdict 
     for judgement in found:
         if judgement.improvised and judgement.truth is Truth.SATISFIED:
             detail = f"{judgement.id} rests on it alone"
-            return _diverged(
-                transcript, Divergence.WRITE_UNANSWERABLE, judgement.place or "end", judgement.boundary or "run", detail
-            )
+            return _diverged(transcript, Divergence.WRITE_UNANSWERABLE, judgement.place, judgement.boundary, detail)
     return None
 
 
 def _diverged(
-    transcript: Transcript, kind: Divergence, place: str = "end", boundary: str = "run", detail: str = ""
+    transcript: Transcript, kind: Divergence, place: str | None = None, boundary: str | None = None, detail: str = ""
 ) -> _Verdict:
-    """DIVERGED: by the run's own divergence where it has one, else by this rule."""
-    own = transcript.divergence or Diverged(kind=kind, place=place, boundary=boundary, detail=detail)
-    return _Verdict(outcome=Outcome.DIVERGED, divergence=own)
+    """DIVERGED: by the run's own divergence where it has one, else by this rule; without a place at its end."""
+    own = Diverged(kind=kind, place=place or "end", boundary=boundary or "run", detail=detail)
+    return _Verdict(outcome=Outcome.DIVERGED, divergence=transcript.divergence or own)
 
 
 def _set(thresholds: Mapping[DimensionName, float] | UnsetType) -> Mapping[DimensionName, float]:

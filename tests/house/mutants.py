@@ -17,6 +17,7 @@ from mutmut.mutation.diff_apply import get_diff_for_mutant
 ROOT = Path(__file__).resolve().parents[2]
 EXPLAINED = Path(__file__).with_name("survivors.toml")
 MODULES = ("identity", "replaying", "cutpoint", "invariants", "grading")
+_SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 ALIVE = ("survived", "no tests", "timeout", "suspicious")
 
 
@@ -87,7 +88,7 @@ def _mutmut(*words: str) -> str:
     command = [sys.executable, "-m", "mutmut", *words]
     done = subprocess.run(command, check=False, env={**os.environ, "CI": "1"}, stdout=subprocess.PIPE, text=True)
     if done.returncode:
-        raise SystemExit(done.stdout)
+        raise SystemExit("\n".join(line for line in done.stdout.splitlines() if line[:1] not in _SPINNER))
     return done.stdout
 
 
