@@ -51,6 +51,13 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """The base of everything that is stored in an envelope."""
 
 
+RETURNED = "twiceshy.ReturnedError"
+"""The class of an error that nothing raised: the tool returned it as a value."""
+
+UNKNOWN_ERROR = "twiceshy.UnknownError"
+"""The class of an error of which a trace does not tell the class."""
+
+
 class ErrorRecord(Record, frozen=True, kw_only=True, rename={"cls": "class"}):
     """An error as it was raised: its class (qualified), our code for it, its text, and whether it proves that nothing happened."""
 
@@ -58,8 +65,6 @@ class ErrorRecord(Record, frozen=True, kw_only=True, rename={"cls": "class"}):
     type: str = "unknown"
     message: str = ""
     definite: bool = False
-    raised: bool | UnsetType = UNSET
-    """True where it was raised although something else went back: middleware made a value of it. Else an error with an answer beside it was that answer."""
 
 
 class Crossing(Record, frozen=True, kw_only=True, omit_defaults=True):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import UNSET, UnsetType
 
-from twiceshy.envelope import Crossing, Effect, Kind
+from twiceshy.envelope import RETURNED, UNKNOWN_ERROR, Crossing, Effect, Kind
 from twiceshy.history import History, effective
 from twiceshy.identity import canonical, encoded, plain
 from twiceshy.outcome import AnsweredBy, Divergence
@@ -67,9 +67,10 @@ class Recording:
 
     @property
     def raised(self) -> ErrorRecord | None:
-        """The error to raise again; None also for an error that the tool returned as its result: that comes back as it was."""
-        error = self.crossing.error
-        return error if error is not None and (self.answer is UNSET or error.raised is True) else None
+        """The error to raise again, whatever middleware made of it for the model; None also for one that the tool returned as its result: that comes back as it was."""
+        error, answer = self.crossing.error, self.answer
+        returned = self.crossing.raw is not UNSET or (error is not None and error.cls in (RETURNED, UNKNOWN_ERROR))
+        return None if answer is not UNSET and returned else error
 
 
 @dataclass(slots=True)

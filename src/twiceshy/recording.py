@@ -121,8 +121,6 @@ class Recorder:
     def _close(self, snapshot: bytes, closing: Closing) -> None:
         opened = stored_of(snapshot)
         error = error_record(closing.error, self._policy.of(opened.name).definite_errors) if closing.error else None
-        if error is not None and closing.shown is not UNSET:
-            error = msgspec.structs.replace(error, raised=True)
         raw, shown = (side if side is UNSET else tagged(side) for side in (closing.raw, closing.shown))
         chunks = None if closing.chunks is None else tagged(closing.chunks)
         closed = msgspec.structs.replace(

@@ -14,7 +14,17 @@ from tasks.normalize.tree import NUMBERED
 from tasks.sources import clock
 from tasks.sources.messages import texts
 from twiceshy.encoding import record_line
-from twiceshy.envelope import Clock, Disposition, ErrorRecord, Kind, LayerVersion, Pins, RunInput, Versions
+from twiceshy.envelope import (
+    UNKNOWN_ERROR,
+    Clock,
+    Disposition,
+    ErrorRecord,
+    Kind,
+    LayerVersion,
+    Pins,
+    RunInput,
+    Versions,
+)
 from twiceshy.history import effective
 from twiceshy.identity import canonical, digest, untagged
 
@@ -198,6 +208,4 @@ def _last_text(passages: Sequence[Passage]) -> Any:
 
 def _error(top: Node) -> ErrorRecord:
     row = top.row
-    return ErrorRecord(
-        cls=row["error_class"] or "twiceshy.UnknownError", type="unknown", message=row["error_message"] or ""
-    )
+    return ErrorRecord(cls=row["error_class"] or UNKNOWN_ERROR, type="unknown", message=row["error_message"] or "")

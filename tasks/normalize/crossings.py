@@ -13,7 +13,7 @@ from tasks.normalize.duplicates import shadowed
 from tasks.normalize.requests import CallIds, Talk, output, request
 from tasks.normalize.sides import CHAT, RECORDED, Proposals, Responses, resolved, value
 from tasks.normalize.tree import BOUNDARIES, NUMBERED, numbered
-from twiceshy.envelope import SUB_KINDS, Crossing, ErrorRecord, Kind
+from twiceshy.envelope import SUB_KINDS, UNKNOWN_ERROR, Crossing, ErrorRecord, Kind
 from twiceshy.gateway.spans import LEFT
 from twiceshy.history import Attempts
 from twiceshy.matching import CALLS, recordings
@@ -161,7 +161,7 @@ def _error(node: Node, name: str, policy: ToolsPolicy) -> ErrorRecord | None:
     if definite is None:
         definite = code in policy.of(name).definite_errors
     return ErrorRecord(
-        cls=row["error_class"] or "twiceshy.UnknownError",
+        cls=row["error_class"] or UNKNOWN_ERROR,
         type=code,
         message=row["error_message"] or "",
         definite=definite,

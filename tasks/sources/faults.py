@@ -6,12 +6,10 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tasks.sources import templates
+from twiceshy.envelope import RETURNED, UNKNOWN_ERROR
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-RETURNED = "twiceshy.ReturnedError"
-"""The class of an error that nothing raised: the tool returned it as a value."""
 
 # The closed base vocabulary, and the names under which exceptions and gRPC-like codes say the same.
 _BASE = {
@@ -62,7 +60,7 @@ def returned(tool: str, result: Any) -> Fault | None:
 
 def bare(message: str) -> Fault:
     """Rung 5: a status that says ERROR and nothing more."""
-    return Fault("twiceshy.UnknownError", "unknown", message, "status")
+    return Fault(UNKNOWN_ERROR, "unknown", message, "status")
 
 
 def named(kind: str) -> str:
