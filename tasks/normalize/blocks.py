@@ -74,7 +74,8 @@ def pinned(nodes: Sequence[Node], passages: Sequence[Passage]) -> Pinned:
     """The clock that the agent was given: pinned, drawn, or told in a text; the instant first, then what the text says."""
     rows = [node.row for node in nodes]
     told = next((row for row in rows if row["clock_text"]), None)
-    text, tz = (told["clock_text"], told["clock_tz"]) if told else (None, None)
+    text = told["clock_text"] if told else None
+    tz = told["clock_tz"] if told else next((row["clock_tz"] for row in rows if row["clock_tz"]), None)
     drawn = next(
         (
             passage.crossing.raw

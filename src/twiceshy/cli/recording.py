@@ -167,7 +167,7 @@ def _factory(spec: CandidateSpec, user: Any) -> tuple[int, Envelope]:
         typer.echo(f"the agent raised {disposition.error.cls}: {plain(disposition.error.message)}", err=True)
     made = recorder.envelope(
         trace_id=secrets.token_hex(16), source="record", workflow=said.workflow, run_input=RunInput(user=asked), disposition=disposition,
-        pins=Pins(clock=Clock(instant_ns=started), versions=versions),
+        pins=Pins(clock=Clock(instant_ns=started, tz=_zone()), versions=versions),
     )  # fmt: skip
     return int(not disposition.ended), made
 
@@ -178,13 +178,40 @@ def _command(command: Command, upstreams: Upstreams, user: Any) -> tuple[int, En
     from twiceshy.recording import Recorder
     from twiceshy.reporting.escaping import plain
 
-    recorder = Recorder(policy=_policy(command.workflow))
+    policy = _policy(command.workflow)
+    recorder = Recorder(policy=policy)
     server = RecordingServer(recorder, upstreams, secrets.token_urlsafe(24))
     started = time.time_ns()
     code, disposition = _run(command, server, user)
     for what, times in sorted(server.missing.items()):
         typer.echo(f"not in the record, {times} times: {plain(what)}", err=True)
-    return code, _envelope(server, recorder, command, user, started, disposition)
+    made = _envelope(server, recorder, command, user, started, disposition)
+    _tell_unlisted(made, policy)
+    return code, made
+
+
+def _tell_unlisted(made: Envelope, policy: ToolsPolicy | None) -> None:
+    """Name the tools of which tools.yaml says nothing: what a replay would make of them is safe, and seldom what was meant."""
+    from twiceshy.matching import CALLS
+    from twiceshy.reporting.escaping import plain
+
+    called = {crossing.name for crossing in made.crossings if crossing.kind in CALLS}
+    unlisted = sorted(called - policy.tools.keys()) if policy is not None else []
+    if unlisted:
+        typer.echo(f"not in tools.yaml, and so a write that touches everything: {plain(', '.join(unlisted))}", err=True)
+
+
+def _zone() -> str:
+    """The time zone that a run here reads its clock in, where it has a name."""
+    from zoneinfo import ZoneInfo
+
+    linked = os.path.realpath("/etc/localtime").partition("zoneinfo/")[2]
+    for name in (os.environ.get("TZ", "").removeprefix(":"), linked):
+        try:
+            return ZoneInfo(name).key
+        except (ValueError, OSError, KeyError):
+            continue
+    return "UTC"
 
 
 def _run(command: Command, server: RecordingServer, user: Any) -> tuple[int, Disposition]:
@@ -228,7 +255,7 @@ def _envelope(
     made = recorder.envelope(
         trace_id=secrets.token_hex(16), source="record", workflow=command.workflow,
         run_input=RunInput(system=told.get("system"), user=told.get("user") if user is msgspec.UNSET else user), disposition=disposition,
-        pins=Pins(clock=Clock(instant_ns=started), versions=versions),
+        pins=Pins(clock=Clock(instant_ns=started, tz=_zone()), versions=versions),
     )  # fmt: skip
     return server.finished(made)
 

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import msgspec
 
+from twiceshy.gateway.messages import UpstreamFailed, parsed
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
@@ -72,10 +74,35 @@ def refused(status: int, kind: str, message: str) -> Answer:
 def model_failed(raised: Exception) -> Answer:
     """A recorded error of a model as the status it had; the client tries again if it did so in production, at once."""
     code = code_of(raised)
+    told = {"type": "error", "error": {"type": code, "code": code, "message": str(raised)}}
+    return Answer(_status(code, 500), _own_words(raised) or told, headers={"retry-after-ms": "1"})
+
+
+def tool_failed(raised: Exception) -> Answer:
+    """A recorded error of a tool, as its service told it where it was recorded at a gateway; else 422, with its class."""
+    code = code_of(raised)
+    told = {"error": {"class": type(raised).__name__, "type": code, "message": str(raised)}}
+    return Answer(_status(code, 422), _own_words(raised) or told, headers=NO_RETRY)
+
+
+def words_of(raised: Exception) -> str:
+    """A recorded error of a tool in words: its service's own where it was recorded at a gateway."""
+    return str(raised) if _of_service(raised) else f"{type(raised).__name__}: {raised}"
+
+
+def _own_words(raised: Exception) -> Any:
+    """The JSON object that a service answered in place of a result."""
+    said = parsed(str(raised)) if _of_service(raised) else None
+    return said if isinstance(said, dict) else None
+
+
+def _of_service(raised: Exception) -> bool:
+    return type(raised).__name__ == UpstreamFailed.__name__
+
+
+def _status(code: str, otherwise: int) -> int:
     numbers = [int(word) for word in code.replace("_", " ").split() if word.isdecimal()]
-    status = next((number for number in numbers if number in _ERRORS), _STATUSES.get(code, 500))
-    told = {"type": code, "code": code, "message": str(raised)}
-    return Answer(status, {"type": "error", "error": told}, headers={"retry-after-ms": "1"})
+    return next((number for number in numbers if number in _ERRORS), _STATUSES.get(code, otherwise))
 
 
 _ERRORS = range(400, 600)

@@ -6,8 +6,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
 from twiceshy.gateway.answers import code_of, events
+from twiceshy.gateway.messages import UpstreamFailed
 from twiceshy.gateway.pieces import Pieces
-from twiceshy.gateway.upstream import UpstreamFailed
 from twiceshy.replaying import RunDiverged, RunFaulted
 
 if TYPE_CHECKING:

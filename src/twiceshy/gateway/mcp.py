@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 from twiceshy.envelope import Effect
+from twiceshy.gateway.answers import words_of
 from twiceshy.gateway.messages import BadRequest, UnreadableCall, parsed, spelled
 from twiceshy.identity import tagged
 
@@ -73,7 +74,7 @@ def _called(told: Json, call: Call) -> Json:
     try:
         return result(call(name, arguments or {}))
     except Exception as raised:  # noqa: BLE001 - whatever was recorded; a divergence is none of these
-        return {"content": [{"type": "text", "text": f"{type(raised).__name__}: {raised}"}], "isError": True}
+        return {"content": [{"type": "text", "text": words_of(raised)}], "isError": True}
 
 
 def result(shown: Any) -> Json:

@@ -50,6 +50,14 @@ class UnreadableCall(BadRequest):
         return made
 
 
+class UpstreamFailed(Exception):
+    """A service answered with an error; it is recorded as one and goes back as it came."""
+
+    def __init__(self, code: str, told: str) -> None:
+        super().__init__(told)
+        self.code = code
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Said:
     """One model output as every wire renders it. finish: stop, tool_calls, length or content_filter. usage: tokens in and out."""

@@ -23,7 +23,7 @@ from twiceshy.gateway.answers import Answer, refused
 from twiceshy.gateway.flowing import Relayed, Whole
 from twiceshy.gateway.listening import Listener
 from twiceshy.gateway.server import MODEL_WIRES, arguments_of, decoded, object_of
-from twiceshy.gateway.upstream import Reply, UpstreamFailed, event_of, forward, streaming
+from twiceshy.gateway.upstream import Reply, event_of, forward, streaming
 from twiceshy.streaming import split
 
 if TYPE_CHECKING:
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from twiceshy.recording import Recorder
 
 _ERROR = 400
+_SAID = 4000
+"""Characters of an error's own words that are kept, so that a replay can say them again."""
 
 
 class RecordingServer(Listener):
@@ -129,7 +131,7 @@ class RecordingServer(Listener):
         coming = _Coming(self._sending(asked), wire)
         model = self._boundary.model(str(request.get("model")), coming.chunks)
         flow = Relayed(model(request), coming, lambda said: self._said(wire, request, told, coming.response_id, said))
-        with suppress(UpstreamFailed):  # as in `_crossed`
+        with suppress(messages.UpstreamFailed):  # as in `_crossed`
             flow.start()
         if coming.reply is None or coming.reply.streamed:
             return Answer(200, flow=flow)
@@ -150,7 +152,7 @@ class RecordingServer(Listener):
             replies.append(forward(**self._sending(asked)))
             return output(_sound(replies[0]))
 
-        with suppress(UpstreamFailed):  # recorded as it closed; the client gets what came
+        with suppress(messages.UpstreamFailed):  # recorded as it closed; the client gets what came
             self._boundary.model(str(request.get("model")), ask)(request)
         return _relayed(replies[0])
 
@@ -217,7 +219,7 @@ class RecordingServer(Listener):
 
         with self._guard:
             self._passed[name] += 1
-        with suppress(UpstreamFailed):  # as above
+        with suppress(messages.UpstreamFailed):  # as above
             self._boundary.tool(name, call)(**arguments)
         return _relayed(replies[0])
 
@@ -247,7 +249,7 @@ class _Coming:
         self._bytes: list[bytes] = []
 
     def chunks(self, _: object) -> Iterator[Any]:
-        """The chunks; of a service that does not stream, its output in parts. Raises UpstreamFailed for an error in place of them."""
+        """The chunks; of a service that does not stream, its output in parts. Raises messages.UpstreamFailed for an error in place of them."""
         with closing(streaming(**self._sending)) as coming:
             for came in coming:
                 if isinstance(came, Reply):
@@ -271,12 +273,12 @@ class _Coming:
 
 
 def _refuse_failed(event: Json) -> None:
-    """Raise UpstreamFailed at an event that tells an error."""
+    """Raise messages.UpstreamFailed at an event that tells an error."""
     told = event.get("response") if event.get("type") == "response.failed" else event
     error = told.get("error") if isinstance(told, dict) else None
     if isinstance(error, dict) or event.get("type") == "error":
         said = error if isinstance(error, dict) else event
-        raise UpstreamFailed(str(said.get("code") or said.get("type")), str(said.get("message")))
+        raise messages.UpstreamFailed(str(said.get("code") or said.get("type")), str(said.get("message")))
 
 
 def _forwarding(address: str, request: Request, key: Mapping[str, str] | None = None) -> dict[str, Any]:
@@ -291,7 +293,8 @@ def _forwarding(address: str, request: Request, key: Mapping[str, str] | None = 
 
 def _sound(reply: Reply) -> Reply:
     if reply.status >= _ERROR:
-        raise UpstreamFailed(f"http_{reply.status}", f"the upstream answered {reply.status}")
+        said = reply.body.decode(errors="replace")[:_SAID]
+        raise messages.UpstreamFailed(f"http_{reply.status}", said or f"the upstream answered {reply.status}")
     return reply
 
 
@@ -301,7 +304,7 @@ def _mcp_value(reply: Reply) -> Any:
     if not isinstance(result, dict) or result.get("isError"):
         told_by_tool = mcp.value(result) if isinstance(result, dict) else None
         said = messages.spelled(told_by_tool) if told_by_tool is not None else "the tool failed"
-        raise UpstreamFailed("http_422", said)
+        raise messages.UpstreamFailed("http_422", said)
     return mcp.value(result)
 
 

@@ -14,7 +14,7 @@ from twiceshy.boundary import Blocked
 from twiceshy.errors import TwiceshyError
 from twiceshy.gateway import anthropic, embeddings, mcp, messages, openai_chat, openai_responses
 from twiceshy.gateway.answering import Refusal
-from twiceshy.gateway.answers import NO_RETRY, Answer, code_of, missed, model_failed, refused
+from twiceshy.gateway.answers import Answer, missed, model_failed, refused, tool_failed
 from twiceshy.gateway.flowing import Told
 from twiceshy.gateway.listening import Listener
 from twiceshy.identity import tagged
@@ -217,8 +217,7 @@ class Server(Listener):
         except Blocked as refused:
             return Answer(200, {"blocked": refused.reason})
         except Exception as raised:  # noqa: BLE001 - an error that was recorded
-            told = {"class": type(raised).__name__, "type": code_of(raised), "message": str(raised)}
-            return Answer(422, {"error": told}, headers=NO_RETRY)
+            return tool_failed(raised)
 
     def _listed(self, name: str) -> Json:
         return {

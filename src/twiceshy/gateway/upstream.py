@@ -22,14 +22,6 @@ _OURS = frozenset(
 """Headers of one hop, and the token of the run."""
 
 
-class UpstreamFailed(Exception):
-    """A service answered with an error; it is recorded as one and goes back as it came."""
-
-    def __init__(self, code: str, told: str) -> None:
-        super().__init__(told)
-        self.code = code
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upstreams:
     """Where requests go on to: base URLs, and the real keys. None: nothing is behind that face."""
