@@ -72,7 +72,13 @@ class Passage:
 
     def held(self, answer: Answer, closing: Closing) -> None:
         """Keep what came back, or what was raised, until the outer end: only there it is known what goes back to the model."""
+        self._leave()
         self._pending = answer, closing
+
+    def _leave(self) -> None:
+        """Close what an earlier try brought: the middleware alone has seen it."""
+        if self._pending is not None:
+            self._close(self._pending[1].shown)
 
     def _close(self, shown: Any) -> None:
         pending, self._pending = self._pending, None
@@ -83,8 +89,7 @@ class Passage:
     def _steps(
         self, seen: dict[str, Any], run: Callable[[dict[str, Any]], Any]
     ) -> Generator[Callable[[], Any], Any, Any]:
-        if self._pending is not None:  # an earlier try: what it brought was seen by the middleware only
-            self._close(self._pending[1].shown)
+        self._leave()
         self._reached, self.run = True, run
         return (yield from self._boundary.calling(self._declared, seen))
 

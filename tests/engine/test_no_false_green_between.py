@@ -47,8 +47,8 @@ def framework(middleware: Middleware, run: Callable[[], Any], tool: str = "pay")
             return passage.reach(arguments, lambda _: run())
 
         def agent(_: Any) -> Any:
-            passage = Passage(boundary, tool, {"amount": 5})
             planner({"messages": []})
+            passage = Passage(boundary, tool, {"amount": 5})
             shown = None
             with suppress(LookupError):
                 shown = passing(passage, lambda: passage.returned(middleware({"amount": 5}, inner)))
@@ -191,3 +191,16 @@ def test_a_stream_stays_a_stream_when_it_is_replaced(*, asynchronous: bool) -> N
     assert told.disposition is not None
     assert told.disposition.output == [OTHER, SAID]
     assert [found.text for found in heard] == ["proposal.replace:2"]
+
+
+def test_a_doubled_call_of_a_framework_is_told_twice_to_its_end() -> None:
+    """The first of the two was left open: what came back of it stood nowhere."""
+    envelope = recorded(framework(through, lambda: 1), policy=POLICY)
+    told = replayed(
+        framework(through, lambda: 1), envelope, policy=POLICY,
+        boundary=lambda replay: BreakingBoundary(
+            replay, [parse("call.duplicate:pay")], record=envelope, terms=Terms(policy=POLICY), on_applied=lambda _: None
+        ),
+    )  # fmt: skip
+    assert [played.crossing.shown for played in told.played if played.intent] == [1, 1]
+    assert violated(told, envelope) == ["no_duplicate_write"]
