@@ -1,10 +1,13 @@
+import sys
 from typing import Any
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from builders import a_crossing, a_policy
-from twiceshy.envelope import Crossing, Effect, ErrorRecord
+from builders import a_crossing, a_policy, recorded, replayed
+from twiceshy.boundary import Boundary
+from twiceshy.envelope import Crossing, Effect, ErrorRecord, RunInput
 from twiceshy.history import History
 from twiceshy.matching import Hit, Matcher, Miss, differences, fresh, recordings
 from twiceshy.outcome import AnsweredBy, Divergence
@@ -151,3 +154,32 @@ def test_a_fresh_value_shares_no_container(value: Any) -> None:
         copy.clear()
         assert copy == type(copy)()
         assert fresh(value) == value
+
+
+def test_a_call_costs_the_same_however_long_the_record() -> None:
+    """Counted in lines that are run, so that no clock decides: four times the record costs four times as much, and each call of it what it did."""
+
+    def run(reads: int) -> int:
+        def build(boundary: Boundary) -> Any:
+            tool = boundary.tool("find", lambda n: {"n": n}, effect="read")
+            pay, planner = boundary.tool("pay", lambda n: n), boundary.model("planner", lambda request: request)
+            return lambda prompt: [(planner({"n": n, "prompt": prompt}), tool(n=n % 7), pay(n=n)) for n in range(reads)]
+
+        envelope = msgspec.structs.replace(recorded(build, "old", policy=POLICY), input=RunInput(user="new"))
+        counted = 0
+
+        def heard(*_: object) -> Any:
+            nonlocal counted
+            counted += 1
+            return heard
+
+        sys.settrace(heard)
+        try:
+            told = replayed(build, envelope, policy=POLICY)
+        finally:
+            sys.settrace(None)
+        assert (told.divergence, len(told.played)) == (None, 3 * reads)
+        return counted
+
+    run(10)  # what is loaded late
+    assert run(160) < 4.2 * run(40)
