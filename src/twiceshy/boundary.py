@@ -129,6 +129,18 @@ class Boundary(Passages):
         """A check before one tool: `fn(arguments)` returns None or True to let it pass; a reason (str) or False refuses it."""
         self._coded(Code(kind=Kind.GUARD, name=name, fn=fn, at=f"before:{before}"))
 
+    def checkpoint(self, name: str, fn: Callable[..., Any], *, at: str | None = None) -> Callable[..., Any]:
+        """For adapters: a check that a framework runs by itself. `fn(value)` returns None or True to let it pass; a reason (str) or False stops it.
+
+        What comes back says what was decided: {"blocked": bool, "reason": text or None}. at: the tool that it stands before or after; None for the agent's own loop.
+        """
+        code = Code(kind=Kind.GUARD, name=name, fn=fn, at=at)
+        self.code.append(code)
+        return wrapped(fn, lambda value, step=None: self._code_steps(code, value, step.seq if step else self._inside()))
+
+    def complete(self) -> None:
+        """Say that everything was declared."""
+
     def router(self, name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
         """Candidate code that chooses a way, as a named boundary: `fn(value) -> route`."""
         code = self._coded(Code(kind=Kind.ROUTER, name=name, fn=fn))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
@@ -10,10 +11,10 @@ from msgspec import UNSET
 
 from twiceshy.envelope import Kind
 from twiceshy.seam import Answer, Backend, Blocked, Call, Closing, Code, Declared, Step
-from twiceshy.stepping import Numbering, drive, running, settled
+from twiceshy.stepping import Numbering, drive, running, settled, within
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
+    from collections.abc import Callable, Generator, Iterator, Sequence
 
     from twiceshy.errors import TwiceshyError
 
@@ -35,6 +36,17 @@ class _Around(NamedTuple):
     def hooked(self) -> frozenset[str]:
         """On which sides hooks sit."""
         return frozenset(side for side, hooks in (("before", self.before), ("after", self.after)) if hooks)
+
+
+class Handing(NamedTuple):
+    """A handoff that is open: what the backend says to it, and the boundaries of the agent that is handed to."""
+
+    answer: Answer
+    passages: Any
+
+    def close(self, result: object = UNSET, *, error: BaseException | None = None) -> None:
+        """Tell what came of it."""
+        self.answer.close(Closing(error=error) if error is not None else Closing(raw=result, shown=result))
 
 
 class Passages:
@@ -126,13 +138,17 @@ class Passages:
         """The steps of a call that comes `via` a framework."""
         return self._tool_steps(declared, given)
 
-    def withheld(self, declared: Declared, step: Step, proposed: dict[str, Any], shown: object = UNSET) -> None:
-        """Tell of a call that a framework's middleware answered itself, or raised at: it never reached its boundary."""
+    def withheld(
+        self, declared: Declared, step: Step, proposed: dict[str, Any], shown: object = UNSET, *, by: Blocked | None = None
+    ) -> None:  # fmt: skip
+        """Tell of a call that a framework's middleware answered itself, or raised at: it never reached its boundary. by: the guard of the framework's that refused it."""
         ended = "raised" if shown is UNSET else "answered"
+        refused = by or Blocked("middleware", f"{ended} there")
         call = self._calling(
-            declared, step, proposed=proposed, seen=proposed, blocked_by="middleware", reason=f"{ended} by the framework's middleware"
+            declared, step, proposed=proposed, seen=proposed, blocked_by=refused.guard,
+            reason=by.reason if by else f"{ended} by the framework's middleware",
         )  # fmt: skip
-        self._backend.cross(call).close(Closing(error=Blocked("middleware", f"{ended} there"), shown=shown))
+        self._backend.cross(call).close(Closing(error=refused, shown=shown))
 
     def beyond(self, kind: Kind, name: str, refused: TwiceshyError) -> None:
         """For adapters: what the agent is about to do leads past its boundary. A replay ends there, as ERROR; a recorder raises; a live run goes on."""
@@ -142,6 +158,27 @@ class Passages:
         """`beyond` of a tool that not even a live run could have. Raises the error in the agent."""
         self.beyond(Kind.TOOL, name, refused)
         raise refused
+
+    def handing(self, name: str, value: object) -> Handing:
+        """For adapters: hand over to an agent that a framework runs. Close it with what came of that."""
+        call = self._handing_over(name, value)
+        answer = self._backend.cross(call)
+        return Handing(answer, self.child(self._below(name, answer), call))
+
+    def surrounded(self, tool: str) -> bool:
+        """For adapters: whether hooks or guards sit around a tool of that name."""
+        around, hooked = self._sitting_around(tool)
+        return bool(hooked or around.guards)
+
+    @contextmanager
+    def at_home(self) -> Iterator[None]:
+        """For adapters: what a framework runs of this agent happens in the handoff it runs in, unless it happens within a passage of its own."""
+        inside = running()
+        if self._home is None or (inside is not None and inside.scope == self._scope):
+            yield
+            return
+        with within(self._home):
+            yield
 
     def _at_once(self, declared: Declared, given: dict[str, Any]) -> Any:
         """A plain call of a tool. Where nothing stands around it and the record answers, that is all there is to it."""
@@ -229,15 +266,21 @@ class Passages:
         return said
 
     def _handoff_steps(self, code: Code, value: object) -> Steps:
-        call = Call(
-            kind=Kind.HANDOFF, name=code.name, seq=self._step(), parent=self._parent(), scope=self._scope, group=self._asked_in(),
-            seen=value, step=self.numbers.step,
-        )  # fmt: skip
+        call = self._handing_over(code.name, value)
         answer = self._backend.cross(call)
-        scope = f"{self._scope}/{code.name}" if answer.scope is None else answer.scope
+        scope = self._below(code.name, answer)
         result = yield from settled(answer, lambda: code.fn(self.child(scope, call))(value), call)
         answer.close(Closing(raw=result, shown=result))
         return result
+
+    def _handing_over(self, name: str, value: object) -> Call:
+        return Call(
+            kind=Kind.HANDOFF, name=name, seq=self._step(), parent=self._parent(), scope=self._scope, group=self._asked_in(),
+            seen=value, step=self.numbers.step,
+        )  # fmt: skip
+
+    def _below(self, name: str, answer: Answer) -> str:
+        return f"{self._scope}/{name}" if answer.scope is None else answer.scope
 
     def _code_steps(self, code: Code, value: object, seq: int, *, unused: bool = False) -> Steps:
         call = self._placed_call(code.kind, code.name, seq, seen=value, at=code.at, unused=unused)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
     from twiceshy.boundary import Boundary
-    from twiceshy.seam import Answer, Closing, Step
+    from twiceshy.seam import Answer, Blocked, Closing, Step
 
 # One a task or thread of the framework: calls of one turn may run side by side.
 _OPEN: ContextVar[Passage | None] = ContextVar("twiceshy_passage", default=None)
@@ -37,7 +37,8 @@ class Passage:
         self.run: Callable[[dict[str, Any]], Any] = _nothing
         self._boundary = boundary
         self._declared = msgspec.structs.replace(boundary.tools[name], via=self)
-        self._opened: Step | None = boundary.step()
+        self.step = boundary.step()
+        self._opened: Step | None = self.step
         self._pending: tuple[Answer, Closing] | None = None
         self._reached = False
 
@@ -57,6 +58,11 @@ class Passage:
             shown = self._pending[0].shown
         self._close(shown)
         return shown
+
+    def blocked(self, by: Blocked, shown: Any = UNSET) -> None:
+        """A guard of the framework's own refuses the call before its boundary; `shown` goes back in its place. Ends the passage."""
+        self._reached = True
+        self._boundary.withheld(self._declared, self.stepping(), self.proposed, shown, by=by)
 
     def failed(self) -> None:
         """An exception goes back, of the boundary or of the middleware. Ends the passage; what the boundary had answered before stays what it was."""

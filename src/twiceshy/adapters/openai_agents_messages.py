@@ -9,14 +9,18 @@ from twiceshy.adapters import controlling
 
 controlling.require("agents", extra="adapters-openai-agents")
 
-from agents import FunctionTool, ModelResponse, Usage
-from openai.types.responses import Response, ResponseCompletedEvent, ResponseOutputItem
+from agents import FunctionTool, ModelResponse, ToolOutputFileContent, ToolOutputImage, ToolOutputText, Usage
+from openai.types.responses import Response, ResponseCompletedEvent, ResponseOutputItem, ResponseUsage
 from pydantic import TypeAdapter
+from pydantic_core import to_jsonable_python
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 _ITEM: TypeAdapter[Any] = TypeAdapter(ResponseOutputItem)
+_OUTPUTS = (ToolOutputText, ToolOutputImage, ToolOutputFileContent)
+_OUTPUT: TypeAdapter[Any] = TypeAdapter(ToolOutputText | ToolOutputImage | ToolOutputFileContent)
+_MARK = "openai_agents_tool_output"
 
 
 def asked(
@@ -37,9 +41,24 @@ def asked(
 def parts_of(response: ModelResponse) -> dict[str, Any]:
     """A response as a model crossing's output."""
     parts = [part for item in response.to_input_items() for part in _parts(_plain(item))]
-    usage = {"input_tokens": response.usage.input_tokens, "output_tokens": response.usage.output_tokens}
+    return {"parts": parts, **_ended(parts, response.usage)}
+
+
+def parts_of_item(item: Any) -> list[dict[str, Any]]:
+    """The parts of one item of a response."""
+    return list(_parts(_plain(item)))
+
+
+def ended_of(response: Response) -> dict[str, Any]:
+    """What an output says besides its parts: how the stream of this response ended."""
+    return _ended([part for item in response.output for part in parts_of_item(item)], response.usage)
+
+
+def _ended(parts: Sequence[dict[str, Any]], usage: Any) -> dict[str, Any]:
     calls = any(part["type"] == "tool_call" for part in parts)
-    return {"parts": parts, "finish_reason": "tool_calls" if calls else "stop", "usage": usage}
+    coming, going = (0, 0) if usage is None else (usage.input_tokens, usage.output_tokens)
+    told = {"input_tokens": coming, "output_tokens": going}
+    return {"finish_reason": "tool_calls" if calls else "stop", "usage": told}
 
 
 def response_of(output: dict[str, Any]) -> ModelResponse:
@@ -47,17 +66,58 @@ def response_of(output: dict[str, Any]) -> ModelResponse:
     told = output.get("usage", {})
     coming, going = told.get("input_tokens", 0), told.get("output_tokens", 0)
     usage = Usage(requests=1, input_tokens=coming, output_tokens=going, total_tokens=coming + going)
-    items = [_item(part, number) for number, part in enumerate(output["parts"])]
+    items = [item_of(part, number) for number, part in enumerate(output["parts"])]
     return ModelResponse(output=items, usage=usage, response_id=None)
 
 
 def completed(response: ModelResponse) -> ResponseCompletedEvent:
     """A whole response as the event that ends a stream."""
+    usage = response.usage
     whole = Response(
         id="twiceshy", created_at=0, model="", object="response", output=response.output, tool_choice="auto", tools=[],
         parallel_tool_calls=True,
+        usage=ResponseUsage(
+            input_tokens=usage.input_tokens, output_tokens=usage.output_tokens, total_tokens=usage.total_tokens,
+            input_tokens_details=usage.input_tokens_details, output_tokens_details=usage.output_tokens_details,
+        ),
     )  # fmt: skip
     return ResponseCompletedEvent(type="response.completed", sequence_number=0, response=whole)
+
+
+def arguments_of(text: str) -> dict[str, Any]:
+    """The arguments that JSON text spells; other text as one argument."""
+    try:
+        found = json.loads(text) if text else {}
+    except ValueError:
+        found = None
+    return found if isinstance(found, dict) else {"arguments": text}
+
+
+def plain_of(value: Any) -> Any:
+    """Anything of the SDK as a plain value."""
+    return to_jsonable_python(value, by_alias=True, exclude_none=True, fallback=str)
+
+
+def value_of(result: Any, tool: FunctionTool) -> Any:
+    """What a tool returned, as a value: what the model is shown of it where it is no plain one."""
+    listed = result if isinstance(result, list) else [result]
+    if any(isinstance(one, _OUTPUTS) for one in listed):
+        return {_MARK: [_OUTPUT.dump_python(one, mode="json", exclude_none=True) for one in listed]}
+    adapter = tool._output_type_adapter  # noqa: SLF001 - how the SDK writes this tool's results
+    if adapter is not None:
+        return adapter.dump_python(result, mode="json", by_alias=True)
+    try:
+        return json.loads(json.dumps(result))
+    except (TypeError, ValueError):
+        return str(result)
+
+
+def result_of(value: Any) -> Any:
+    """The result that a value says."""
+    if isinstance(value, dict) and value.keys() == {_MARK}:
+        made = [_OUTPUT.validate_python(one) for one in value[_MARK]]
+        return made[0] if len(made) == 1 else made
+    return value
 
 
 def _said(items: Sequence[Any]) -> Iterator[dict[str, Any]]:
@@ -90,7 +150,8 @@ def _block(block: Any) -> dict[str, Any]:
     return {"type": str(block.get("type")), "native": block}
 
 
-def _item(part: dict[str, Any], number: int) -> Any:
+def item_of(part: dict[str, Any], number: int) -> Any:
+    """The item that a part says."""
     if part["type"] == "text":
         content = [{"type": "output_text", "text": part["content"], "annotations": []}]
         made = {

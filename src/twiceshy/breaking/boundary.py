@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from functools import cached_property, partial
+from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec import UNSET
@@ -54,6 +55,11 @@ class BreakingBoundary(Boundary):
         off = self._named(Operator.GUARD_OFF, name)
         super().guard(name, fn if off is None else self._passing(off, None), before=before)
 
+    def checkpoint(self, name: str, fn: Callable[..., Any], *, at: str | None = None) -> Callable[..., Any]:
+        """Declare a check, switched off where a break says so."""
+        off = self._named(Operator.GUARD_OFF, name)
+        return super().checkpoint(name, fn if off is None else self._passing_alike(off, fn), at=at)
+
     def hook(self, name: str, fn: Callable[[Any], Any], *, before: str | None = None, after: str | None = None) -> None:
         """Declare a hook, switched off where a break says so."""
         off = self._named(Operator.HOOK_OFF, name)
@@ -70,8 +76,7 @@ class BreakingBoundary(Boundary):
 
         def completed(within: Boundary) -> Agent:
             agent = build(within)
-            if isinstance(within, BreakingBoundary):
-                within.complete()
+            within.complete()
             return agent
 
         return super().handoff(name, completed)
@@ -171,6 +176,17 @@ class BreakingBoundary(Boundary):
             return value if answer is UNSET else answer
 
         return passing
+
+    def _passing_alike(self, off: Break, fn: Callable[..., Any]) -> Callable[..., Any]:
+        """What lets everything pass, awaited where the check itself is."""
+        passing = self._passing(off, None)
+        if not iscoroutinefunction(fn):
+            return passing
+
+        async def passing_later(value: Any) -> Any:
+            return passing(value)
+
+        return passing_later
 
     def _replacing(self, name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
         """The model's function, with the recorded output where a break replaces it. A frozen model gives the recorded one anyway."""
