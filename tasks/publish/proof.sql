@@ -2,13 +2,20 @@
 -- as it stands today, breaks: how many it declares), strata, replays. Parameter: runs (the run ids that are current).
 -- A trial counts where it ran sealed, rests on no simulated answer, and was of the case as it stands today; one that does not count shows nothing.
 -- Proven: it passed in every current trial, it declares breaks, and each of them was killed; one that applied nowhere was not (semantics.md §8).
+-- Equivalent: breaks that were shown to change nothing: they survived, and wherever one applied the run was to the byte the unbroken first trial.
 -- Vouches: the tools that a positive which passed speaks for: its own, and those that its trace used well. Where a failure rests on no tool (-), any does.
 with tried as (
     select
         replays.case_id,
+        replays.run_id,
+        replays.mode,
+        replays.live,
+        replays.after,
+        replays.trial,
         replays.outcome,
         replays.broken_by,
         replays.break_state,
+        replays.transcript_digest,
         coalesce(replays.isolation = 'hermetic' and not replays.simulated and replays.case_digest = cases.digest, false) as counts
     from replays
     inner join cases using (case_id)
@@ -22,14 +29,36 @@ judged as (
     group by case_id
 ),
 
+unbroken as (
+    select distinct case_id, run_id, mode, live, after, transcript_digest
+    from tried
+    where broken_by is null and trial = 1
+),
+
+breaks as (
+    select
+        tried.case_id,
+        tried.broken_by,
+        bool_or(tried.counts and tried.break_state <> 'error') as applied,
+        bool_or(tried.counts and tried.break_state = 'killed') as killed,
+        coalesce(
+            bool_and(tried.counts and tried.break_state = 'survived' and unbroken.case_id is not null) filter (tried.break_state <> 'error'),
+            false
+        ) as equivalent
+    from tried
+    left join unbroken using (case_id, run_id, mode, live, after, transcript_digest)
+    where tried.broken_by is not null
+    group by tried.case_id, tried.broken_by
+),
+
 broken as (
     select
         case_id,
-        count(distinct broken_by) as tried,
-        count(distinct broken_by) filter (counts and break_state <> 'error') as applied,
-        count(distinct broken_by) filter (counts and break_state = 'killed') as killed
-    from tried
-    where broken_by is not null
+        count(*) as tried,
+        count(*) filter (applied) as applied,
+        count(*) filter (killed) as killed,
+        count(*) filter (equivalent) as equivalent
+    from breaks
     group by case_id
 ),
 
@@ -39,7 +68,8 @@ counted as (
         coalesce(judged.passed, false) as passed,
         greatest(cases.breaks, coalesce(broken.tried, 0)) as wanted,
         coalesce(broken.applied, 0) as applied,
-        coalesce(broken.killed, 0) as killed
+        coalesce(broken.killed, 0) as killed,
+        coalesce(broken.equivalent, 0) as equivalent
     from cases
     left join judged using (case_id)
     left join broken using (case_id)
@@ -73,6 +103,7 @@ select
     counted.wanted,
     counted.applied,
     counted.killed,
+    counted.equivalent,
     counted.passed and counted.wanted > 0 and counted.killed = counted.wanted as proven,
     coalesce(vouching.vouches, []) as vouches,
     exists (

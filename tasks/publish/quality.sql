@@ -1,4 +1,4 @@
--- Grain: one (scope, metric). Inputs: pulls, traces, findings, admissions, attributions, signatures, replays, coverage, quarantine.
+-- Grain: one (scope, metric). Inputs: pulls, traces, findings, admissions, attributions, signatures, replays, coverage, quarantine, proof.
 -- Parameters: as_of_ns, runs (the run ids that are current), last_traces (traces of the last published generation; null before the first).
 -- Ratios are null, and left out, where there is nothing to divide by.
 with cells as (
@@ -64,11 +64,9 @@ measured (scope, metric, unit, value) as (
     union all
     select 'all', 'replays_in_error', 'ratio', avg((outcome = 'error')::int) from replays where run_id in (select unnest($runs))
     union all
-    select 'all', 'breaks_killed', 'ratio',
-        count(distinct (case_id, broken_by)) filter (break_state = 'killed')
-        / nullif(count(distinct (case_id, broken_by)) filter (break_state <> 'error'), 0)
-    from replays
-    where broken_by is not null and run_id in (select unnest($runs))
+    select 'all', 'breaks_killed_of_all', 'ratio', sum(killed) / nullif(sum(wanted), 0) from proof
+    union all
+    select 'all', 'breaks_killed_of_reachable', 'ratio', sum(killed) / nullif(sum(wanted) - sum(equivalent), 0) from proof
     union all
     select 'all', 'cells_covered', 'ratio', avg((state = 'covered')::int) from cells
     union all

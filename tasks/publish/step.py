@@ -79,7 +79,7 @@ def measure(
     }
     tables[Coverage] = coverage(corpus.strata, proven, terms=terms)
     tables[Divergence] = divergence(replays, terms=terms)
-    views = {**corpus._asdict(), "replays": replays, "coverage": tables[Coverage]}
+    views = {**corpus._asdict(), "replays": replays, "coverage": tables[Coverage], "proof": proven}
     tables[Quality] = quality(views, runs=current, last=last, terms=terms)
     checked = {model: validated(frame, model) for model, frame in tables.items()}
     return Measured(
@@ -116,7 +116,7 @@ def divergence(replays: pl.DataFrame, *, terms: Terms) -> pl.DataFrame:
 def quality(
     views: Mapping[str, pl.DataFrame], *, runs: Sequence[str], last: pl.DataFrame | None, terms: Terms
 ) -> pl.DataFrame:
-    """One row per metric, with the bounds it is held to; columns of `Quality`. views: the tables of `Corpus`, `replays` and `coverage`, by name."""
+    """One row per metric, with the bounds it is held to; columns of `Quality`. views: the tables of `Corpus`, `replays`, `coverage` and `proof`, by name."""
     before = [] if last is None else last.filter(scope="all", metric="traces")["value"].to_list()
     params = {"as_of_ns": terms.as_of_ns, "runs": list(runs), "last_traces": before[0] if before else None}
     rows = [

@@ -76,7 +76,7 @@ def test_version_of_the_night_is_judged(refreshed: Checkout) -> None:
         ({"candidates": ["examples.refund:buggy"]}, "refund=examples.refund:buggy"),
         ({"candidates": ["refund=nobody"]}, "twiceshy.toml"),
         ({"deployments": "nowhere.yaml"}, "no such file"),
-        ({"trials": 1}, "at least 2 trials"),
+        ({"trials": 1, "candidates": ["refund=examples.refund:buggy"]}, "at least 2 trials"),
         ({"candidates": ["airline=examples.refund:buggy"]}, "airline.* has no cases"),
         ({"candidates": ["refund=examples.refund:bugy"]}, "cannot be imported"),
     ],

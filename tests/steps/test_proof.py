@@ -1,10 +1,14 @@
+from itertools import product
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from builders import a_transcript, an_envelope
 from tables import DIGEST, some_rows
 from tasks.contracts import validated
 from tasks.publish.proof import proof
@@ -13,9 +17,14 @@ from tasks.publish.step import Terms, coverage
 from tasks.replay.schema import BREAK_STATES, Replays
 from tasks.store import Limits
 from tasks.stratify.schema import Strata
-from twiceshy.casefile import Case
+from twiceshy.breakage import BreakRun, BrokenCase, score
+from twiceshy.casefile import Case, Judge, LoadedCase
+from twiceshy.grading import TrialVerdict
+from twiceshy.outcome import Outcome
+from twiceshy.trials import Trial
 
 BREAKS = ["guard.off:a", "guard.off:b"]
+PASSED = TrialVerdict(outcome=Outcome.PASSED)
 FAILURE = Case(id="f", kind="failure", workflow="refund", trace_id="1" * 32, tool="pay", breaks=BREAKS[:1])
 POSITIVE = Case(id="p", kind="positive", workflow="refund", trace_id="2" * 32, tool="pay")
 
@@ -96,6 +105,39 @@ def test_alive_break_of_a_positive_spoils_its_cell(terms: Terms) -> None:
         rows[3] = a_break(4, "p", state, BREAKS[1])
         cells = coverage(Strata.no_rows(), found(terms, rows, cases=(FAILURE, guarded)), terms=terms)
         assert cells["state"].to_list() == [cell]
+
+
+GRID = [(text, mode) for text in BREAKS for mode in ("full", "cut-point")]
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(BREAK_STATES), st.booleans()), min_size=len(GRID), max_size=len(GRID)))
+def test_score_is_that_of_the_break_command(terms: Terms, shown: list[tuple[Any, bool]]) -> None:
+    """shown: of each break under each mode what it came to, and whether the run was the unbroken one."""
+    case = msgspec.structs.replace(FAILURE, breaks=BREAKS)
+    rows = [
+        a_replay(at, "f", mode=mode, trial=trial)
+        for at, (mode, trial) in enumerate(product(("full", "cut-point"), (1, 2)))
+    ]
+    runs = []
+    for at, ((text, mode), (state, same)) in enumerate(zip(GRID, shown, strict=True), len(rows)):
+        rows.append(a_break(at, "f", state, text, mode=mode, transcript_digest=DIGEST if same else "c" * 64))
+        equivalent = state == "survived" and same
+        runs.append(
+            BreakRun(case="f", text=text, mode=mode, state=state, equivalent=equivalent, judge=Judge(), trial=Trial(a_transcript(), PASSED))
+        )  # fmt: skip
+    told = score(
+        [
+            BrokenCase(
+                loaded=LoadedCase(case=case, envelope=an_envelope(), path=Path()),
+                isolation="hermetic",
+                unbroken=[],
+                runs=runs,
+            )
+        ]
+    )
+    row = found(terms, rows, cases=(case, POSITIVE)).row(0, named=True)
+    assert (row["killed"], row["wanted"], row["applied"], row["equivalent"]) == told
 
 
 A_TRIAL = st.fixed_dictionaries(

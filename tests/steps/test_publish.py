@@ -191,8 +191,14 @@ def a_corpus(**tables: pl.DataFrame) -> Corpus:
 
 
 def the_metrics(terms: Terms, corpus: Corpus | None = None, *, last: pl.DataFrame | None = None) -> pl.DataFrame:
-    cells = coverage(Strata.no_rows(), proven(terms, Strata.no_rows(), PROVEN), terms=terms)
-    views = {**(corpus or a_corpus())._asdict(), "replays": some_rows(Replays, *PROVEN), "coverage": cells}
+    held = proven(terms, Strata.no_rows(), PROVEN, (FAILURE, POSITIVE))
+    cells = coverage(Strata.no_rows(), held, terms=terms)
+    views = {
+        **(corpus or a_corpus())._asdict(),
+        "replays": some_rows(Replays, *PROVEN),
+        "coverage": cells,
+        "proof": held,
+    }
     return quality(views, runs=["r"], last=last, terms=terms)
 
 
@@ -201,22 +207,17 @@ def test_metrics_are_measured(terms: Terms) -> None:
     assert found["traces"] == 2
     assert found["spans_quarantined"] == pytest.approx(0.1)
     assert found["age_of_newest_trace"] == 5
-    assert found["breaks_killed"] == 1
+    assert (found["breaks_killed_of_all"], found["breaks_killed_of_reachable"]) == (1, 1)
     assert found["replays_in_error"] == 0
     assert "traces_against_last" not in found
 
 
-def test_cell_counts_once_over_its_buckets(terms: Terms) -> None:
-    cell = {"workflow": "refund", "tool": "issue_refund", "error_code": "ok"}
-    buckets = some_rows(
-        Coverage, {**cell, "bucket": "a", "runs": 3, "cases": 0, "state": "gap"}, {**cell, "bucket": "b", "runs": 2, "cases": 1, "state": "covered"},
-        {**cell, "tool": "get_order", "bucket": "a", "runs": 1, "cases": 0, "state": "gap"},
-    )  # fmt: skip
-    views = {**a_corpus()._asdict(), "replays": some_rows(Replays, *PROVEN), "coverage": buckets}
-    found = dict(
-        quality(views, runs=["r"], last=None, terms=terms).filter(scope="all").select("metric", "value").iter_rows()
-    )
-    assert (found["cells_covered"], found["cells_gap"]) == (0.5, 1)
+def test_mutation_score_has_both_denominators(terms: Terms) -> None:
+    held = proven(terms, Strata.no_rows(), PROVEN, (FAILURE,)).with_columns(wanted=4, killed=2, equivalent=1)
+    views = {**a_corpus()._asdict(), "replays": Replays.no_rows(), "coverage": Coverage.no_rows(), "proof": held}
+    found = dict(quality(views, runs=["r"], last=None, terms=terms).select("metric", "value").iter_rows())
+    assert found["breaks_killed_of_all"] == 1 / 2
+    assert found["breaks_killed_of_reachable"] == pytest.approx(2 / 3)
 
 
 def a_cell(drawn: dict[str, Any]) -> dict[str, Any]:
@@ -237,7 +238,8 @@ CELL = st.fixed_dictionaries(
 @given(st.lists(CELL, min_size=1, unique_by=lambda row: (row["tool"], row["error_code"], row["bucket"])))
 def test_quality_counts_the_cells_that_the_site_shows(terms: Terms, rows: list[dict[str, Any]]) -> None:
     cells = some_rows(Coverage, *rows)
-    views = {**a_corpus()._asdict(), "replays": Replays.no_rows(), "coverage": cells}
+    nothing = proven(terms, Strata.no_rows(), [])
+    views = {**a_corpus()._asdict(), "replays": Replays.no_rows(), "coverage": cells, "proof": nothing}
     counted = dict(quality(views, runs=[], last=None, terms=terms).select("metric", "value").iter_rows())
     with connect({"coverage": cells}, limits=terms.limits) as con:
         shown = [cell["state"] for cell in Queries(con).rows("coverage")]
