@@ -15,7 +15,7 @@ import msgspec
 
 from twiceshy.documents import Document
 from twiceshy.envelope import Record, Versions
-from twiceshy.errors import ConfigurationError, FormatError, InputError
+from twiceshy.errors import ConfigurationError, FormatError, InputError, nearest
 from twiceshy.identity import digest
 from twiceshy.outcome import Outcome
 from twiceshy.trials import WORST
@@ -239,9 +239,29 @@ def _change(result: Result, champion: Champion, harness: str) -> Change:
 def _waiver(waivers: Iterable[Waiver], case: str, ids: Collection[str], today: str) -> Waiver | None:
     """The first waiver of this case that is in force and covers every id."""
     for waiver in waivers:
-        in_force = waiver.date <= today and (waiver.until is None or today <= waiver.until)
-        if waiver.case == case and in_force and set(ids) <= set(waiver.assertions):
+        if waiver.case == case and _out_of_force(waiver, today) is None and set(ids) <= set(waiver.assertions):
             return waiver
+    return None
+
+
+def idle_waivers(waivers: Iterable[Waiver], cases: Collection[str], today: str) -> list[str]:
+    """A line for each waiver that excuses nothing today: of a case that the catalog does not hold, over, or not begun. cases: the ids of the whole workflow."""
+    said = []
+    for waiver in waivers:
+        why = _out_of_force(waiver, today)
+        if waiver.case not in cases:
+            why = f"the catalog holds no case {waiver.case!r}. {nearest(waiver.case, cases)}"
+        if why is not None:
+            said.append(f"waiver {waiver.id!r} excuses nothing: {why}")
+    return said
+
+
+def _out_of_force(waiver: Waiver, today: str) -> str | None:
+    """Why a waiver does not count on a day; None where it does."""
+    if waiver.date > today:
+        return f"it is dated {waiver.date}, and today is {today}"
+    if waiver.until is not None and waiver.until < today:
+        return f"it was valid until {waiver.until}, and today is {today}"
     return None
 
 

@@ -86,10 +86,10 @@ class FrozenModels:
 
     def serve(self, scope: str, name: str, request: Any) -> Output | NoOutput:
         """The output for a request, or why there is none (`model_exhausted`, `model_shape`, `proposal_not_offered`)."""
-        outputs = self._outputs[scope, name]
+        outputs = self._outputs.get((scope, name), _Outputs())
         at = outputs.take(digest(request))
         if at is None:
-            return NoOutput(Divergence.MODEL_EXHAUSTED, f"{len(outputs.crossings)} recorded outputs, all served")
+            return NoOutput(Divergence.MODEL_EXHAUSTED, self._exhausted(scope, name))
         crossing = outputs.crossings[at]
         refusal = _refusal(crossing, request, whole=self._whole)
         if refusal is not None:
@@ -100,7 +100,7 @@ class FrozenModels:
 
     def recorded(self, scope: str, name: str, request: Any) -> Crossing | None:
         """What was recorded where a live model answers now: by its request, else in order; None past the record."""
-        outputs = self._outputs[scope, name]
+        outputs = self._outputs.get((scope, name), _Outputs())
         at = outputs.take(digest(request))
         if at is None:
             return None
@@ -115,8 +115,16 @@ class FrozenModels:
 
     def first_request(self, scope: str, name: str) -> Any:
         """The first recorded request of this model, or UNSET."""
-        crossings = self._outputs[scope, name].crossings
-        return crossings[0].seen if crossings else UNSET
+        outputs = self._outputs.get((scope, name))
+        return outputs.crossings[0].seen if outputs is not None else UNSET
+
+    def _exhausted(self, scope: str, name: str) -> str:
+        """Which model was asked, and which the record holds: one that goes by another name or scope finds nothing, and the counts alone do not say so."""
+        mine = self._outputs.get((scope, name))
+        if mine is not None:
+            return f"all {_counted(mine)} recorded of {_model(scope, name)} were served"
+        known = ", ".join(f"{_model(*model)} ({_counted(held)})" for model, held in sorted(self._outputs.items()))
+        return f"the record holds no output of {_model(scope, name)}; it holds {known or 'no model'}"
 
 
 def as_shown(crossing: Crossing) -> Crossing:
@@ -136,6 +144,14 @@ def proposals(output: Any) -> Iterator[dict[str, Any]]:
     for part in output.get("parts", ()) if isinstance(output, dict) else ():
         if isinstance(part, dict) and part.get("type") == "tool_call":
             yield part
+
+
+def _model(scope: str, name: str) -> str:
+    return f"{name!r} of agent {scope!r}" if scope else repr(name)
+
+
+def _counted(held: _Outputs) -> str:
+    return f"{len(held.crossings)} output{'s' if len(held.crossings) != 1 else ''}"
 
 
 def _answered(crossing: Crossing) -> bool:

@@ -77,12 +77,13 @@ def summary(
 
 
 def verdict(
-    tool: Tool, run: Run, policy: Policy, results: Sequence[Result], *, not_run: int = 0, conversations: Sequence[Conversation] = ()
+    tool: Tool, run: Run, policy: Policy, results: Sequence[Result], *, not_run: int = 0, conversations: Sequence[Conversation] = (),
+    warnings: Sequence[str] = (),
 ) -> Verdict:  # fmt: skip
     """The whole verdict object of a gate run."""
     return Verdict(
         tool=tool, run=run, policy=policy, summary=summary(results, policy, not_run=not_run, conversations=conversations),
-        results=list(results), conversations=list(conversations),
+        results=list(results), conversations=list(conversations), warnings=list(warnings),
     )  # fmt: skip
 
 

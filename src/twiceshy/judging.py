@@ -18,8 +18,8 @@ from twiceshy.agreement import agreement
 from twiceshy.champion import harness_state
 from twiceshy.cutpoint import CutPoint, UnknownBoundary
 from twiceshy.envelope import Kind
-from twiceshy.errors import CaseError, InputError
-from twiceshy.exercise import changed_layers
+from twiceshy.errors import CaseError, ConfigurationError, InputError
+from twiceshy.exercise import LAYERS, changed_layers
 from twiceshy.grading import case_grader
 from twiceshy.outcome import Mode
 from twiceshy.results import Candidacy, case_result
@@ -141,7 +141,16 @@ def selected(cases: Sequence[LoadedCase], wanted: str) -> list[LoadedCase]:
 
 
 def candidacy(versions: Versions, pinned: Versions | None, accepted: Sequence[str] = ()) -> Candidacy:
-    """What of a candidate changed against the champion's versions; nothing is asked of it where there is no champion."""
+    """What of a candidate changed against the champion's versions; nothing is asked of it where there is no champion.
+
+    Raises ConfigurationError where what is accepted unexercised is no layer of either: misspelt, it would accept nothing, silently.
+    """
+    known = [*LAYERS, *(f"tool:{name}" for held in (versions, pinned) if held is not None for name in held.tools)]
+    for layer in accepted:
+        if layer not in known:
+            raise ConfigurationError(
+                f"--accept-unexercised {layer!r} is no layer here. Known: {', '.join(dict.fromkeys(known))}."
+            )
     return Candidacy(changed=changed_layers(versions, pinned) if pinned else (), accepted=accepted)
 
 
@@ -172,8 +181,9 @@ def graders(
             judge.cut.refuse_live_writes(rules.policy)
             if boundaries is not None:
                 _refuse_unknown(loaded, judge, boundaries)
-            _refuse_empty(loaded, judge)
+            _refuse_worldless(loaded, judge)
         agreement(loaded.case.user_turns, where=f"{loaded.path}/case.yaml: user_turns")
+    _refuse_empty(made, terms)
     return made
 
 
@@ -212,19 +222,37 @@ def _refuse_floor(grader: CaseGrader, terms: Terms) -> None:
         )
 
 
-def _refuse_empty(loaded: LoadedCase, judge: Judge) -> None:
-    """Raise CaseError where a judging mode would judge nothing of a case, or is not there."""
+def _refuse_worldless(loaded: LoadedCase, judge: Judge) -> None:
+    """Raise CaseError where a case without a world is to be judged in one."""
     if judge.mode is Mode.WORLD and loaded.world is None:
         raise CaseError.at(
             loaded.path, "the judging mode world needs a world, and the case has none.",
             hint=f"Propose one: twiceshy case convert {loaded.case.id} --to world",
         )  # fmt: skip
-    last = max((crossing.seq for crossing in loaded.envelope.crossings), default=0)
-    if judge.after is not None and judge.after >= last:
-        raise CaseError.at(
-            loaded.path,
-            f"the record ends at step {last}, so --after {judge.after} leaves nothing to judge. Leave the case out with --select, or cut earlier.",
+
+
+def _refuse_empty(docket: Sequence[CaseGrader], terms: Terms) -> None:
+    """Raise CaseError, naming every such case, where a prefix leaves nothing of the candidate to judge: the opportunity itself would come from the record."""
+    empty = [
+        f"{grader.loaded.case.id} (--after {judge.after}, and {_end(grader)})"
+        for grader in docket
+        for judge in terms.judges_of(grader)
+        if judge.after is not None and judge.after >= (grader.chance.seq or _last(grader))
+    ]
+    if empty:
+        raise CaseError(
+            f"the prefix leaves nothing to judge of {', '.join(empty)}. Cut earlier, or choose other cases."
         )
+
+
+def _end(grader: CaseGrader) -> str:
+    """Where a prefix must have ended."""
+    seq = grader.chance.seq
+    return f"the record ends at step {_last(grader)}" if seq is None else f"its opportunity is step {seq}"
+
+
+def _last(grader: CaseGrader) -> int:
+    return max((crossing.seq for crossing in grader.loaded.envelope.crossings), default=0)
 
 
 def judge_case(session: Session, grader: CaseGrader, rules: Rules, terms: Terms, against: Candidacy) -> Judged:

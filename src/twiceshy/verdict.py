@@ -34,7 +34,7 @@ class Git(Record, frozen=True, kw_only=True):
 
 
 class CandidateRef(Record, frozen=True, kw_only=True):
-    """The version under test: its name and the digests of its layers; None where a layer is not known."""
+    """The version under test: its name and the digests of its layers; None where a layer is not known. layers: routing, memory, skills, harness."""
 
     ref: str
     digest: str
@@ -42,7 +42,6 @@ class CandidateRef(Record, frozen=True, kw_only=True):
     model: str | None = None
     tools: dict[str, str | None] = {}
     layers: dict[str, str | None] = {}
-    """The others: routing, memory, skills, harness."""
 
 
 class ChampionRef(Record, frozen=True, kw_only=True):
@@ -383,7 +382,7 @@ class Result(Record, frozen=True, kw_only=True):
 
 
 class Verdict(Record, frozen=True, kw_only=True):
-    """One gate run, whole."""
+    """One gate run, whole. warnings: what was given and had no effect, a line each: a waiver that excuses nothing."""
 
     schema_version: Literal["1"] = "1"
     tool: Tool
@@ -392,6 +391,7 @@ class Verdict(Record, frozen=True, kw_only=True):
     summary: Summary
     results: list[Result]
     conversations: list[Conversation] = []
+    warnings: list[str] = []
 
 
 def schema() -> dict[str, Any]:

@@ -6,7 +6,18 @@ import msgspec
 import pytest
 
 from builders import some_invariants
-from twiceshy.champion import Champion, Pin, compared, differences, harness_state, load, pinned, save, waivers_path
+from twiceshy.champion import (
+    Champion,
+    Pin,
+    compared,
+    differences,
+    harness_state,
+    idle_waivers,
+    load,
+    pinned,
+    save,
+    waivers_path,
+)
 from twiceshy.envelope import Versions
 from twiceshy.errors import ConfigurationError, FormatError, InputError
 from twiceshy.outcome import Outcome
@@ -178,6 +189,26 @@ def test_waivers_are_read_from_beside(tmp_path: Path) -> None:
     save(path, load(path))
     assert waivers_path(path).read_bytes() == before
     assert load(path).waivers == [a_waiver(), a_waiver(id="w2")]
+
+
+@pytest.mark.parametrize(
+    ("given", "today", "why"),
+    [
+        ({}, "2026-06-02", None),
+        ({"until": "2026-06-02"}, "2026-06-02", None),
+        ({"until": "2026-06-02"}, "2026-06-03", "it was valid until 2026-06-02, and today is 2026-06-03"),
+        ({}, "2026-05-31", "it is dated 2026-06-01, and today is 2026-05-31"),
+        (
+            {"case": "refund-over-limt"},
+            "2026-06-02",
+            "holds no case 'refund-over-limt'. Did you mean 'refund-over-limit'?",
+        ),
+    ],
+)
+def test_waiver_that_excuses_nothing_is_named(given: dict[str, Any], today: str, why: str | None) -> None:
+    said = idle_waivers([a_waiver(**given)], ["refund-over-limit"], today)
+    assert ["waiver 'w1' excuses nothing" in line and str(why) in line for line in said] == ([True] if why else [])
+    assert against(FAILED, a_pin(), waivers=(a_waiver(**given),), today=today).red is bool(said)
 
 
 def test_waiver_needs_no_quotes_round_its_date(tmp_path: Path) -> None:

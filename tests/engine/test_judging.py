@@ -23,10 +23,10 @@ from small_worlds import POLICY as DIARY
 from small_worlds import WORLD
 from twiceshy.casefile import Judge
 from twiceshy.champion import Champion, Pin
-from twiceshy.envelope import Kind, Versions
-from twiceshy.errors import CaseError
+from twiceshy.envelope import Kind, LayerVersion, Versions
+from twiceshy.errors import CaseError, ConfigurationError
 from twiceshy.exchange import Ready
-from twiceshy.judging import Rules, Terms, graders, judge_case
+from twiceshy.judging import Rules, Terms, candidacy, graders, judge_case
 from twiceshy.outcome import BoundaryState, Mode, Outcome
 from twiceshy.results import Candidacy
 from twiceshy.running import Played, Task
@@ -126,3 +126,12 @@ def test_calls_of_a_champion_are_found_for_a_case_with_a_world(tmp_path: Path) -
     rules = replace(RULES, policy=DIARY)
     (grader,) = graders([loaded], rules, Terms(), champion=Champion(workflow="refund", ref="x", pins=[pin]))
     assert grader.champion == {"full": calls}
+
+
+def test_an_accepted_layer_that_is_none_is_refused_with_those_there_are() -> None:
+    ours, theirs = Versions(tools={"pay": LayerVersion()}), Versions(tools={"find": LayerVersion()})
+    for layer in ("prompt", "tool:pay", "tool:find"):
+        assert candidacy(ours, theirs, [layer]).accepted == [layer]
+    for pinned in (theirs, None):
+        with pytest.raises(ConfigurationError, match=r"'NOLAYER' is no layer here. Known: model, prompt.*tool:pay"):
+            candidacy(ours, pinned, ["prompt", "NOLAYER"])

@@ -82,6 +82,23 @@ def test_no_further_output_is_model_exhausted() -> None:
     assert diverged(replay(record(asks(1)), asks(2))) is Divergence.MODEL_EXHAUSTED
 
 
+def test_an_exhausted_model_is_named_with_what_the_record_holds_of_it_and_of_others() -> None:
+    def asks(name: str, times: int = 1) -> Callable[[Boundary], Agent]:
+        def build(boundary: Boundary) -> Agent:
+            model = boundary.model(name, lambda _: {"parts": []})
+            return lambda _: [model({"messages": [at]}) for at in range(times)]
+
+        return build
+
+    def said(build: Callable[[Boundary], Agent]) -> str:
+        told = replayed(build, recorded(asks("planner", 2), policy=POLICY), policy=POLICY)
+        assert told.divergence is not None
+        return told.divergence.detail
+
+    assert said(asks("planner", 3)) == "all 2 outputs recorded of 'planner' were served"
+    assert said(asks("writer")) == "the record holds no output of 'writer'; it holds 'planner' (2 outputs)"
+
+
 def test_outputs_are_served_by_request_before_order() -> None:
     def asks(*sizes: int) -> Callable[..., Any]:
         return lambda user, find, pay, planner: [

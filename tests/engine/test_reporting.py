@@ -96,6 +96,16 @@ def test_rates_are_shown_beside_the_comparison(render: Callable[[Verdict], str])
     assert "1 regressions and 0 improvements in 1 pairs, exact McNemar p = 0.500" in shown
 
 
+@pytest.mark.parametrize("name", RENDERERS)
+def test_every_rendering_says_what_was_accepted_and_what_had_no_effect(name: str) -> None:
+    verdict = msgspec.structs.replace(
+        a_verdict(a_result(), policy=Policy(accept_unexercised=["prompt"])), warnings=["waiver w1 excuses nothing"]
+    )
+    text = html.unescape(RENDERERS[name](verdict))
+    assert re.search(r"accept(ed |_)unexercised\W+prompt", text), text
+    assert "waiver w1 excuses nothing" in text
+
+
 def test_red_run_without_a_red_case_is_red_in_junit() -> None:
     green = a_verdict(a_result())
     red = msgspec.structs.replace(green, summary=msgspec.structs.replace(green.summary, exit_code=1, reasons=["worse"]))
@@ -124,8 +134,8 @@ def test_hostile_text_gives_no_command(name: str) -> None:
 
 def test_annotations_hold_only_our_commands() -> None:
     lines = annotations.render(a_hostile_verdict()).splitlines()
-    assert len(lines) == 3
-    command = re.compile(r"::(?:error|warning) file=[^:,]*,title=[^:,]*::.*")
+    assert len(lines) == 4
+    command = re.compile(r"::(?:error|warning) (?:file=[^:,]*,)?title=[^:,]*::.*")
     assert all(command.fullmatch(line) for line in lines)
 
 

@@ -9,9 +9,9 @@ import pytest
 from builders import a_case, a_crossing, a_policy, an_envelope, recorded, replayed, some_invariants
 from shop import POLICY, Agent, diverged
 from twiceshy.boundary import Boundary
-from twiceshy.casefile import Judge
+from twiceshy.casefile import Judge, LoadedCase, Opportunity
 from twiceshy.cutpoint import CutPoint, UnknownBoundary
-from twiceshy.envelope import Crossing, Effect, Envelope, Kind
+from twiceshy.envelope import Crossing, Effect, Kind
 from twiceshy.errors import CaseError
 from twiceshy.judging import Rules, Terms, graders
 from twiceshy.outcome import AnsweredBy, BoundaryState, Divergence, Mode
@@ -162,15 +162,41 @@ def test_only_declared_boundaries_can_be_named() -> None:
             cut.refuse_unknown(known)
 
 
-def refused(judge: Judge, envelope: Envelope) -> None:
+def refused(judge: Judge, *cases: LoadedCase) -> None:
     rules = Rules(policy=POLICY, invariants=some_invariants(), harness="h")
-    graders([a_case(envelope, kind="positive")], rules, Terms(judges=[judge]))
+    graders(cases, rules, Terms(judges=[judge]))
+
+
+def a_positive(*crossings: Crossing, **given: Any) -> LoadedCase:
+    return a_case(an_envelope(*crossings), kind="positive", **given)
 
 
 def test_a_mode_that_judges_nothing_is_refused() -> None:
-    envelope = an_envelope(a_crossing(1), a_crossing(2), a_crossing(3))
-    refused(Judge(mode=Mode.CUT_POINT, after=2), envelope)
-    with pytest.raises(CaseError, match="ends at step 3, so --after 3 leaves nothing to judge"):
-        refused(Judge(mode=Mode.CUT_POINT, after=3), envelope)
+    says = (
+        a_crossing(1, "planner", kind=Kind.MODEL, effect=None),
+        a_crossing(3, "planner", kind=Kind.MODEL, effect=None),
+    )
+    silent = a_positive(*says)
+    refused(Judge(mode=Mode.CUT_POINT, after=2), silent)
+    with pytest.raises(CaseError, match=r"nothing to judge of .*--after 3, and the record ends at step 3"):
+        refused(Judge(mode=Mode.CUT_POINT, after=3), silent)
     with pytest.raises(CaseError, match="needs a world"):
-        refused(Judge(mode=Mode.WORLD), envelope)
+        refused(Judge(mode=Mode.WORLD), silent)
+
+
+@pytest.mark.parametrize("named", [None, Opportunity(seq=3), Opportunity(tool="pay")])
+def test_a_prefix_that_holds_the_opportunity_is_refused_with_every_case_it_holds_it_of(
+    named: Opportunity | None,
+) -> None:
+    """The record would stand for the candidate at the very step that the case is about."""
+    calls = a_crossing(1), a_crossing(2), a_crossing(3, "pay", effect=Effect.WRITE), a_crossing(4)
+    early = a_positive(*calls, id="early", opportunity=named)
+    also = a_positive(*calls, id="also", opportunity=Opportunity(seq=2))
+    late = a_positive(*calls, id="late", opportunity=Opportunity(seq=4))
+    refused(Judge(mode=Mode.CUT_POINT, after=2), early, late)
+    with pytest.raises(CaseError) as raised:
+        refused(Judge(mode=Mode.CUT_POINT, after=3), early, also, late)
+    assert str(raised.value) == (
+        "the prefix leaves nothing to judge of early (--after 3, and its opportunity is step 3), "
+        "also (--after 3, and its opportunity is step 2). Cut earlier, or choose other cases."
+    )

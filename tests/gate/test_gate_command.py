@@ -78,6 +78,26 @@ def test_a_named_champion_makes_a_regression(cases: Path, tmp_path: Path) -> Non
     assert "passed on the champion and diverged now" in lost.out
 
 
+def test_what_is_accepted_or_waived_must_be_there(cases: Path, tmp_path: Path) -> None:
+    """A layer that is none is refused; a waiver that excuses nothing is named, and excuses nothing."""
+    env = {"TWICESHY_PATHS__CASES": str(cases), "TWICESHY_PATHS__CHAMPION": str(tmp_path)}
+    refused = twiceshy("gate", "-c", "examples.refund:buggy", "--accept-unexercised", "NOLAYER", env=env)
+    assert (refused.code, refused.out, refused.err.count("\n")) == (2, "", 1)
+    assert "'NOLAYER' is no layer here" in refused.err
+    assert "tool:issue_refund" in refused.err.partition("Known: ")[2]
+    assert twiceshy("champion", "pin", "-c", "examples.refund:buggy", env=env).code == 0
+    said = "by: '@ann', date: '2020-01-01', why: soon, assertions: [refund-over-limit-missing-approval]"
+    rows = (
+        f"- {{id: w1, case: refund-t-1042, until: '2020-02-01', {said}}}\n- {{id: w2, case: refund-t-1043, {said}}}\n"
+    )
+    (tmp_path / "refund.waivers.yaml").write_text(f"workflow: refund\nwaivers:\n{rows}")
+    ran = twiceshy("gate", "-c", "examples.refund:buggy", "--json", tmp_path / "v.json", env=env)
+    assert (ran.code, "waiver=" in ran.out) == (1, False)
+    assert "warning: waiver 'w1' excuses nothing: it was valid until 2020-02-01" in ran.out
+    assert "warning: waiver 'w2' excuses nothing: the catalog holds no case 'refund-t-1043'" in ran.out
+    assert len(json.loads((tmp_path / "v.json").read_text())["warnings"]) == 2
+
+
 def test_a_cut_point_runs_the_guard_live(cases: Path) -> None:
     ran = twiceshy("replay", "refund-t-1042", "-c", "examples.refund:guarded", "--after", "3", "-v", "--cases", cases)
     assert ran.code == 0
@@ -96,9 +116,12 @@ def test_a_boundary_that_is_none_is_named(cases: Path, verb: tuple[str, ...], op
 
 
 def test_a_prefix_that_is_all_judges_nothing(cases: Path) -> None:
-    ran = twiceshy("gate", "-c", "examples.refund:guarded", "--after", "40", "--cases", cases)
-    assert (ran.code, ran.out) == (2, "")
-    assert "leaves nothing to judge" in ran.err
+    """Not even one that ends at the opportunity itself: a candidate that does the harm would pass or fail by the record."""
+    for verb in (("gate",), ("replay", "refund-t-1042")):
+        ran = twiceshy(*verb, "-c", "examples.refund:guarded", "--after", "4", "--cases", cases)
+        assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1)
+        assert "nothing to judge" in ran.err
+        assert "refund-t-1042 (--after 4, and its opportunity is step 4)" in ran.err
 
 
 def test_a_break_turns_the_case_red(cases: Path) -> None:

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from twiceshy.envelope import Versions
     from twiceshy.exchange import Ready
     from twiceshy.judging import Judged, Rules, Terms
-    from twiceshy.verdict import Conversation, Policy, Verdict
+    from twiceshy.verdict import CandidateRef, Conversation, Policy, Verdict
 
 Select = Annotated[
     str, typer.Option("--select", help="Only cases that fit, as tool:issue_refund,layer:harness.*", show_default=False)
@@ -145,6 +145,7 @@ def judged_run(
 ) -> GateRun:  # fmt: skip
     """One gate run. Everything that can be refused is refused before the first trial."""
     from twiceshy import judging
+    from twiceshy.champion import idle_waivers
     from twiceshy.cli.progress import Progress
     from twiceshy.conversations import whole_conversations
     from twiceshy.sessions import SessionPool
@@ -171,25 +172,23 @@ def judged_run(
         )
     told = [(one, done.modes, done.result) for one, done in zip(docket, judged, strict=True)]
     together = whole_conversations(told, rules.invariants)
-    verdict = _verdict(started, candidate, ready, rules, terms, policy, judged, pinned=known, together=together)
+    idle = idle_waivers(known.waivers, [loaded.case.id for loaded in of_workflow], started[:10]) if known else []
+    verdict = _verdict(
+        started, candidate, ready, rules, terms, policy, judged, pinned=known, together=together, warnings=idle
+    )
     return GateRun(verdict, ready.versions)
 
 
 def _verdict(
     started: str, candidate: str, ready: Ready, rules: Rules, terms: Terms, policy: Policy, judged: Sequence[Judged], *,
-    pinned: Champion | None, together: Sequence[Conversation],
+    pinned: Champion | None, together: Sequence[Conversation], warnings: Sequence[str],
 ) -> Verdict:  # fmt: skip
-    import msgspec
-
     from twiceshy import champion, gate, graders
-    from twiceshy.exercise import LAYERS
     from twiceshy.identity import digest
     from twiceshy.semantic import reference
-    from twiceshy.verdict import CandidateRef, CatalogRef, Git, Run, Tool
+    from twiceshy.verdict import CatalogRef, Git, Run, Tool
 
-    versions = ready.versions
-    today = started[:10]
-    results = [champion.compared(one.result, pinned, harness=rules.harness, today=today) for one in judged]
+    results = [champion.compared(one.result, pinned, harness=rules.harness, today=started[:10]) for one in judged]
     digests = sorted(one.loaded.digest for one in judged)
     run = Run(
         id=digest([candidate, digests, rules.harness, started])[:16],
@@ -197,14 +196,7 @@ def _verdict(
         finished=_now(),
         mode=terms.judges[0].cut.label if terms.judges else "auto",
         workflow=ready.workflow,
-        candidate=CandidateRef(
-            ref=candidate,
-            digest=digest(msgspec.to_builtins(versions)),
-            prompt=versions.prompt.digest,
-            model=versions.model.digest,
-            tools={name: tool.digest for name, tool in versions.tools.items()},
-            layers={name: getattr(versions, name).digest for name in LAYERS if name not in ("model", "prompt")},
-        ),
+        candidate=_reference(candidate, ready.versions),
         champion=pinned.reference if pinned else None,
         catalog=CatalogRef(version="1", digest=digest(digests)),
         harness_version=version("twiceshy"),
@@ -214,7 +206,26 @@ def _verdict(
         judge=reference(rules.invariants),
         trials=terms.trials,
     )
-    return gate.verdict(Tool(version=version("twiceshy")), run, policy, results, conversations=together)
+    return gate.verdict(
+        Tool(version=version("twiceshy")), run, policy, results, conversations=together, warnings=warnings
+    )
+
+
+def _reference(candidate: str, versions: Versions) -> CandidateRef:
+    import msgspec
+
+    from twiceshy.exercise import LAYERS
+    from twiceshy.identity import digest
+    from twiceshy.verdict import CandidateRef
+
+    return CandidateRef(
+        ref=candidate,
+        digest=digest(msgspec.to_builtins(versions)),
+        prompt=versions.prompt.digest,
+        model=versions.model.digest,
+        tools={name: tool.digest for name, tool in versions.tools.items()},
+        layers={name: getattr(versions, name).digest for name in LAYERS if name not in ("model", "prompt")},
+    )
 
 
 def _terms(

@@ -18,14 +18,22 @@ _LEVELS = {Outcome.FAILED: "error", Outcome.ERROR: "error", Outcome.DIVERGED: "w
 
 
 def render(verdict: Verdict) -> str:
-    """At most nine commands a level and a last one that says how many were left out."""
+    """At most nine commands a level and a last one that says how many were left out; what was accepted, or had no effect, comes first."""
     lines: list[str] = []
     for level in ("error", "warning"):
-        found = [result for result in verdict.results if _LEVELS.get(result.outcome) == level]
-        lines += [_command(level, result) for result in found[:MOST]]
+        found = [_command(level, result) for result in verdict.results if _LEVELS.get(result.outcome) == level]
+        found = [*_remarks(verdict), *found] if level == "warning" else found
+        lines += found[:MOST]
         if len(found) > MOST:
             lines.append(f"::{level}::and {len(found) - MOST} more")
     return "".join(f"{line}\n" for line in lines)
+
+
+def _remarks(verdict: Verdict) -> list[str]:
+    said = list(verdict.warnings)
+    if verdict.policy.accept_unexercised:
+        said.append(f"accepted unexercised: {', '.join(verdict.policy.accept_unexercised)}")
+    return [f"::warning title=twiceshy::{command_data(text)}" for text in said]
 
 
 def _command(level: str, result: Result) -> str:

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 def render(verdict: Verdict) -> str:
     """One suite with a test case a result; a run that is red for a reason that no single case has is an error of its own."""
     suite = ET.Element("testsuite", name=xml(f"twiceshy.{verdict.run.workflow}"), timestamp=xml(verdict.run.started))
-    _properties(suite, {"candidate": verdict.run.candidate.ref, "exit_code": str(verdict.summary.exit_code)})
+    said = {"remarks": "; ".join(phrases.remarks(verdict))}
+    _properties(suite, {"candidate": verdict.run.candidate.ref, "exit_code": str(verdict.summary.exit_code), **said})
     for result in verdict.results:
         suite.append(_case(result, verdict))
     tag = {0: None, 1: "failure"}.get(verdict.summary.exit_code, "error")

@@ -83,8 +83,8 @@ def missed(result: Result) -> list[str]:
 
 
 def remarks(verdict: Verdict) -> list[str]:
-    """What every rendering has to say besides the results: what was accepted unexercised, which graders judged."""
-    said = []
+    """What every rendering has to say besides the results: what had no effect, what was accepted unexercised, which graders judged."""
+    said = [f"warning: {text}" for text in verdict.warnings]
     if verdict.policy.accept_unexercised:
         said.append(f"accepted unexercised: {', '.join(verdict.policy.accept_unexercised)}")
     if verdict.run.graders:
