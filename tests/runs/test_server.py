@@ -20,6 +20,7 @@ STATED = yaml.safe_load((ROOT / "prefect.yaml").read_text(encoding="utf-8"))
 RUNS = {
     "refresh/corpus-refresh": {"path": "data/samples/traces-2026-11-09.jsonl"},
     "gate/replay-gate": {"candidate": "examples.refund:buggy"},
+    "breaks/break-tests": {"candidate": "refund"},
     "retention/retention": {},
 }
 """Flow and deployment -> the parameters that differ. The nightly is started by the automation on a completed refresh."""
@@ -98,4 +99,6 @@ def test_deployments_apply_and_run(address: str, home: Path, client: Any, tmp_pa
     assert (tmp_path / "site/index.html").is_file()
     (kept,) = (tmp_path / "published/gates").iterdir()
     assert json.loads(kept.read_bytes())["summary"]["exit_code"] == 1
+    (kept,) = (tmp_path / "published/breaks").iterdir()
+    assert [held["score"]["of_all"] for held in json.loads(kept.read_bytes())["candidates"]] == [1.0]
     assert os.environ.get("PREFECT_API_URL") is None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,6 +14,7 @@ from twiceshy.cli.options import (
     ModeOption,
     WeakOption,
     WorkersOption,
+    bench,
     candidate_spec,
     configured,
     judges,
@@ -25,8 +26,11 @@ from twiceshy.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from typing import Self
 
     from twiceshy.breakage import BrokenCase, Score
+    from twiceshy.casefile import Judge
+    from twiceshy.configuration import Configuration
 
 OneCase = Annotated[str | None, typer.Argument(help="A case: its id, its signature or its path.", show_default=False)]
 All = Annotated[
@@ -39,6 +43,15 @@ Json = Annotated[
     Path | None,
     typer.Option("--json", help="With --all: write the score and every break; - is stdout.", show_default=False),
 ]
+
+
+class NothingToBreak(InputError):
+    """No case fits, so nothing would be broken."""
+
+    @classmethod
+    def under(cls, root: Path, workflow: str) -> Self:
+        """The workflow, and where its cases were looked for."""
+        return cls(f"no case of workflow {workflow!r} under {root} fits.")
 
 
 def break_(
@@ -99,53 +112,62 @@ def _all(
 ) -> None:
     from twiceshy import breakage
 
-    done = _broken(candidate, select, mode, cases, workers, weak=weak)
-    score = breakage.score(done)
+    done = broken_run(
+        configured(), candidate, chosen=judges(mode, None, None, None), select=select, cases=cases, workers=workers, weak=weak
+    )  # fmt: skip
     for case in done:
         why = breakage.uncovered(case, done)
         name = case.loaded.case.signature or case.loaded.case.id
         _line(f"{'unproven' if why else 'covered':<9} {name}" + (f": {why}" if why else ""), json)
         for line in _lines(case):
             _line(f"  {line}", json)
-    _line(_said(score), json)
+    _line(said(breakage.score(done)), json)
     if json is not None:
-        _write(json, done, score)
+        _write(json, done)
     raise typer.Exit(_code(done))
 
 
 def _code(done: Sequence[BrokenCase]) -> int:
+    """The exit code; a seal that did not hold is named."""
+    from twiceshy.sealing import Isolation
+
+    for level in sorted({case.isolation for case in done} - {Isolation.HERMETIC}):
+        typer.echo(f"isolation: {level}: {Isolation(level).meaning}", err=True)
+    return exit_code(done)
+
+
+def exit_code(done: Sequence[BrokenCase]) -> int:
     """1 unless every break was killed, and at least one was declared; 4 where all were, but not behind a seal: that proves nothing."""
     from twiceshy.breakage import score
     from twiceshy.sealing import Isolation
 
-    held = {case.isolation for case in done}
-    for level in sorted(held - {Isolation.HERMETIC}):
-        typer.echo(f"isolation: {level}: {Isolation(level).meaning}", err=True)
-    told = score(done)
-    if not told.declared or told.killed < told.declared:
+    found = score(done)
+    if not found.declared or found.killed < found.declared:
         return 1
-    return 0 if held == {Isolation.HERMETIC} else 4
+    return 0 if {case.isolation for case in done} == {Isolation.HERMETIC} else 4
 
 
-def _broken(
-    candidate: str, select: str, mode: str, cases: Path | None, workers: int | None, *, weak: bool
-) -> list[BrokenCase]:
+def broken_run(
+    config: Configuration, candidate: str, *, chosen: Sequence[Judge], select: str = "", cases: Path | None = None,
+    workers: int | None = None, weak: bool = False,
+) -> list[BrokenCase]:  # fmt: skip
+    """Every break of every case of the candidate's workflow that fits. chosen: the judging modes; none means each case's own. Raises NothingToBreak."""
     from twiceshy import breakage, judging
+    from twiceshy.sealing import Limits
     from twiceshy.sessions import SessionPool
 
-    config = configured()
     root = cases or config.path("cases")
     catalog = judging.load_cases(root)
-    many = workers or config.settings.gate.workers
-    spec = candidate_spec(candidate, config)
+    settings = config.settings.gate
+    spec, many = candidate_spec(candidate, config), workers or settings.workers
     with SessionPool(spec, env=os.environ, folder=config.root, cases=[root], workers=many, weak=weak) as pool:
         workflow = pool.ready.workflow
-        chosen = judging.selected([loaded for loaded in catalog if loaded.case.workflow == workflow], select)
-        if not chosen:
-            raise InputError(f"no case of workflow {workflow!r} under {root} fits.")
+        fitting = judging.selected([loaded for loaded in catalog if loaded.case.workflow == workflow], select)
+        if not fitting:
+            raise NothingToBreak.under(root, workflow)
         rules = judging.rules_of(config.path("policies"), workflow, keyring())
-        terms = judging.Terms(judges=judges(mode, None, None, None))
-        docket = judging.graders(chosen, rules, terms, boundaries=pool.ready.boundaries)
+        terms = judging.Terms(judges=chosen, limits=Limits(wall_s=settings.timeout_case), bench=bench(config))
+        docket = judging.graders(fitting, rules, terms, boundaries=pool.ready.boundaries)
         return breakage.break_cases(pool, docket, rules, terms)
 
 
@@ -161,7 +183,7 @@ def _lines(case: BrokenCase) -> Iterator[str]:
         yield f"{run.state:<13} {run.text}  [{run.mode}]  {mark}".rstrip()
 
 
-def _said(score: Score) -> str:
+def said(score: Score) -> str:
     """The mutation score with both denominators."""
     if score.of_all is None:
         return "mutation score: no case declares a break"
@@ -174,12 +196,12 @@ def _said(score: Score) -> str:
     return f"mutation score: {score.killed} of {score.declared} breaks killed, {score.of_all:.3f} of all, {rest} ({score.applied} applied)"
 
 
-def _write(path: Path, done: Sequence[BrokenCase], score: Score) -> None:
-    import msgspec
-
+def told(done: Sequence[BrokenCase]) -> dict[str, Any]:
+    """The score, and of each case every break under every judging mode, as plain values."""
     from twiceshy import breakage
 
-    told = {
+    score = breakage.score(done)
+    return {
         "score": {**score._asdict(), "of_all": score.of_all, "of_reachable": score.of_reachable},
         "cases": [
             {
@@ -192,7 +214,12 @@ def _write(path: Path, done: Sequence[BrokenCase], score: Score) -> None:
             for case in done
         ],
     }  # fmt: skip
-    text = msgspec.json.format(msgspec.json.encode(told), indent=2).decode() + "\n"
+
+
+def _write(path: Path, done: Sequence[BrokenCase]) -> None:
+    import msgspec
+
+    text = msgspec.json.format(msgspec.json.encode(told(done)), indent=2).decode() + "\n"
     if str(path) == "-":
         typer.echo(text, nl=False)
     else:
