@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from twiceshy import breaking
 from twiceshy.breaking.copies import NotApplicable
+from twiceshy.breaking.nowhere import applied_nowhere
 from twiceshy.errors import CandidateError
 from twiceshy.matching import CALLS
 from twiceshy.outcome import Failure, Outcome
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from twiceshy.sessions import SessionPool
 
     Play = Callable[[Judge], Played]
+
+_NOWHERE = "it applied nowhere"
 
 BreakState = Literal["killed", "survived", "inconclusive", "error"]
 _FIRST: Sequence[BreakState] = ("killed", "survived", "inconclusive", "error")
@@ -134,7 +137,8 @@ def broken_case(
     for found in map(breaking.parse, grader.loaded.case.breaks):
         with _played(session, grader, rules, terms, found) as play:
             runs += [
-                _run(grader, found, judge, before, play(judge)) for judge, before in zip(judges, unbroken, strict=True)
+                _run(grader, found, judge, before, play(judge), declared=session.ready.boundaries)
+                for judge, before in zip(judges, unbroken, strict=True)
             ]
     return BrokenCase(loaded=grader.loaded, isolation=session.ready.isolation.value, unbroken=unbroken, runs=runs)
 
@@ -208,9 +212,14 @@ def _trial(grader: CaseGrader, judge: Judge, played: Played) -> Trial:
     return Trial(played.transcript, grader.trial(played.transcript, judge.cut))
 
 
-def _run(grader: CaseGrader, found: Break, judge: Judge, before: Trial, played: Played) -> BreakRun:
+def _run(
+    grader: CaseGrader, found: Break, judge: Judge, before: Trial, played: Played, *, declared: Sequence[str]
+) -> BreakRun:
     trial = _trial(grader, judge, played)
     state, why = _state(grader.loaded, trial.verdict, before.verdict, applied=found.text in played.applied)
+    if why == _NOWHERE:
+        record = grader.loaded.envelope
+        why = f"{why}: {applied_nowhere(found, trial.transcript.played, declared=declared, record=record)}"
     return BreakRun(
         case=grader.loaded.case.id, text=found.text, mode=judge.cut.label, state=state, why=why, violated=broken(trial.verdict),
         equivalent=state == "survived" and trial.transcript.digest == before.transcript.digest, judge=judge, trial=trial,
@@ -220,7 +229,7 @@ def _run(grader: CaseGrader, found: Break, judge: Judge, before: Trial, played: 
 def _state(loaded: LoadedCase, verdict: TrialVerdict, before: TrialVerdict, *, applied: bool) -> tuple[BreakState, str]:
     """Killed = FAILED on the case's own invariant ids; a break that changed nothing proves nothing (semantics.md §8.1)."""
     if not applied or verdict.outcome is Outcome.ERROR:
-        return "error", verdict.error or "it applied nowhere"
+        return "error", verdict.error or _NOWHERE
     if before.outcome is not Outcome.PASSED:
         return "inconclusive", f"unbroken, the case is {before.outcome}"
     if verdict.outcome is Outcome.PASSED:

@@ -6,9 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from builders import a_case, a_crossing, a_transcript, an_envelope
+from builders import a_case, a_crossing, a_played, a_transcript, a_write, an_envelope
 from twiceshy.breakage import BreakRun, BrokenCase, Score, _state, score, uncovered
+from twiceshy.breaking import parse
+from twiceshy.breaking.nowhere import applied_nowhere
 from twiceshy.casefile import Judge
+from twiceshy.envelope import Kind
 from twiceshy.grading import TrialVerdict
 from twiceshy.judgement import Judgement
 from twiceshy.outcome import Failure, Outcome, Truth
@@ -51,6 +54,48 @@ def test_red_on_what_decides_the_case_is_a_kill() -> None:
         judgements=[Judgement(id="guard-refused", kind="must_happen", truth=Truth.OPEN)],
     )  # fmt: skip
     assert _state(loaded, open_, PASSED, applied=True)[0] == "killed"
+
+
+DECLARED = ["guard:limit", "guard:hours", "hook:strip", "model:planner", "tool:find", "tool:pay", "tool:refund"]
+RECORD = an_envelope(
+    a_crossing(1, "planner", kind=Kind.MODEL, raw={"parts": []}), a_crossing(2, "find"), a_crossing(3, "pay")
+)
+MET = [
+    a_played(2, "find", raw={"order": {"id": "A1", "lines": [{"sku": "x"}]}, "limit": 5}),
+    a_played(2, "hours", sub=1, kind=Kind.GUARD, effect=None),
+    a_write(3, "pay", seen={"amount": 5}),
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("guard.off:limits", "it declares no guard 'limits'. Did you mean 'limit'?"),
+        ("guard.off:strip", "it declares no guard 'strip'. Known: hours, limit."),
+        ("guard.off:limit", "guard 'limit' was never reached; reached were: hours"),
+        ("guard.off:hours", "'hours' was met, and only in what comes from the record"),
+        ("hook.off:strip", "hook 'strip' was never reached; reached were: none"),
+        ("hook.strip:fnd.limit", "it declares no tool 'fnd'. Did you mean 'find'?"),
+        ("hook.strip:find.order.idd", "no result of 'find' has 'order.idd'. Did you mean 'order.id'?"),
+        ("hook.strip:find.zzz", "no result of 'find' has 'zzz'. Known: limit, order, order.id, order.lines[], order.lines[].sku."),
+        ("args.set:pay.amount=5", "every call of 'pay' asked for this value already"),
+        ("call.drop:find", "nobody recorded what 'find' says to what it was asked"),
+        ("call.duplicate:refund", "tool 'refund' was never reached; reached were: find, pay"),
+        ("order.swap:find,pay", "no call of 'pay' came after one of 'find' that can be answered early"),
+        ("order.swap:find,py", "it declares no tool 'py'. Did you mean 'pay'?"),
+        ("error.swallow:pay", "no call of 'pay' raised or returned an error"),
+        ("proposal.replace:2", "the record has no output of a model at #2; it has #1"),
+        ("proposal.replace:1", "'planner' gave the recorded output at #1 anyway; it is replaced only where the model runs live (--live model:planner)"),
+    ],
+)  # fmt: skip
+def test_a_break_that_applied_nowhere_names_what_it_looked_for_and_what_there_is(text: str, says: str) -> None:
+    assert applied_nowhere(parse(text), MET, declared=DECLARED, record=RECORD) == says
+
+
+def test_of_a_command_what_it_came_to_is_named() -> None:
+    """It declares nothing, so only its run says what it has."""
+    said = applied_nowhere(parse("call.drop:payy"), MET, declared=[], record=RECORD)
+    assert said == "it came to no tool 'payy'. Did you mean 'pay'?"
 
 
 def a_run(text: str, state: Any, *, equivalent: bool = False) -> BreakRun:

@@ -152,6 +152,15 @@ def test_nothing_is_covered_without_a_seal(till: Path) -> None:
     assert (one.code, "1 of 1 breaks killed" in one.out) == (4, True)
 
 
+def test_a_break_of_what_is_not_there_names_what_is(till: Path) -> None:
+    save(till, "large", 750, kind="failure", invariants=["no-large-payment"], breaks=["guard.off:limitt"])
+    ran = twiceshy("break", "large", "-c", "till:build", cwd=till)
+    assert (ran.code, ran.out.splitlines()[0]) == (
+        1,
+        "error         guard.off:limitt  [full]  it applied nowhere: it declares no guard 'limitt'. Did you mean 'limit'?",
+    )
+
+
 def test_a_wrong_break_is_refused_with_its_line(till: Path) -> None:
     path = till / "data/cases/large/case.yaml"
     path.write_text(path.read_text().replace("guard.off:limit", "guard.of:limit"))
