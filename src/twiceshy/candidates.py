@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from twiceshy import arguments
 from twiceshy.boundary import Answer, Boundary, Call
 from twiceshy.envelope import Kind, LayerVersion, Versions
 from twiceshy.errors import CandidateError, TwiceshyError, nearest
@@ -100,9 +101,9 @@ def described(factory: Factory, said: Candidate) -> Description:
 
 
 def layers(factory: Factory, said: Candidate) -> Versions:
-    """The version and digest of each layer of a candidate: from `versions`, else from the source text of prompts, hooks, guards, routers and schemas.
+    """The version and digest of each layer of a candidate: from `versions`, else from prompts, the source text of hooks, guards and routers, and tools' schemas.
 
-    A layer about which nothing is known has no name, version or digest, which compares as changed.
+    A tool without a schema is known by what its function takes. A layer about which nothing is known has no name, version or digest, which compares as changed.
     """
     return described(factory, said).versions
 
@@ -138,11 +139,11 @@ def _versions(boundary: Boundary, agent: Agent, said: Candidate) -> Versions:
     schemas: dict[str, dict[str, object]] = {}
     for path, one in agents:
         for tool in one.tools.values():
-            schemas.setdefault(tool.name, {}).update({f"{path}schema": tool.schema} if tool.schema else {})
+            schemas.setdefault(tool.name, {}).update({f"{path}schema": tool.schema or arguments.signature(tool.fn)})
     return Versions(
         model=named.get("model") or _layer("model", models),
         prompt=named.get("prompt") or _layer("prompt", prompts),
-        tools={name: named.get(f"tool:{name}") or _layer(name, content) for name, content in schemas.items()},
+        tools={name: named.get(f"tool:{name}") or _schemas(name, content) for name, content in schemas.items()},
         routing=named.get("routing") or _layer("routing", routing),
         memory=named.get("memory", LayerVersion()),
         skills=named.get("skills", LayerVersion()),
@@ -159,6 +160,11 @@ def _agents(boundary: Boundary, path: str = "") -> Iterator[tuple[str, Boundary]
 
 def _layer(name: str, content: Mapping[str, object]) -> LayerVersion:
     return LayerVersion(name=name, digest=digest(content)) if content else LayerVersion()
+
+
+def _schemas(name: str, content: Mapping[str, object]) -> LayerVersion:
+    """A tool by the schemas that its agents declare it with; unknown where one of them has neither a schema nor a function that says what it takes."""
+    return LayerVersion() if None in content.values() else _layer(name, content)
 
 
 def _source(fn: Callable[..., Any] | None) -> str:

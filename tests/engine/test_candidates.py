@@ -1,8 +1,9 @@
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypedDict
 
 import pytest
 
+from twiceshy import arguments
 from twiceshy.boundary import Boundary
 from twiceshy.candidates import Candidate, described, layers, same
 from twiceshy.envelope import LayerVersion, Versions
@@ -69,6 +70,83 @@ def test_a_stated_version_outweighs_the_source() -> None:
     assert (ours.prompt.version, ours.memory.version) == ("7", "3")
     of_tool = Candidate(workflow="refund", versions={"tool:find": "2"})
     assert layers(a_factory(schema={"type": "array"}), of_tool).tools == layers(a_factory(), of_tool).tools
+
+
+class Order:
+    pass
+
+
+class Whole(TypedDict):
+    id: str
+
+
+def find(day: str, size: int = 10) -> list[str]:
+    return [day] * size
+
+
+def longer(day: str, size: int = 20) -> list[str]:
+    return [day] * size
+
+
+def any_day(day: object, size: int = 10) -> list[str]:
+    return [str(day)] * size
+
+
+def by_name(date: str, size: int = 10) -> list[str]:
+    return [date] * size
+
+
+def of_others(day: str, size: int = 10) -> list[int]:
+    return [size]
+
+
+def same_again(day: str, size: int = 10) -> list[str]:
+    return []
+
+
+def of_an_object(day: str, order: Order = Order()) -> list[str]:  # noqa: B008 - what nobody can compare
+    return [day]
+
+
+@pytest.mark.parametrize(
+    ("fn", "changed"),
+    [(find, False), (same_again, False), (longer, True), (any_day, True), (by_name, True), (of_others, True), (of_an_object, True), (None, True)],
+)  # fmt: skip
+def test_a_tool_without_a_schema_is_known_by_what_its_function_takes(fn: Any, changed: Any) -> None:
+    """Its body is the tool's, which no replay runs; without a function nothing is known, which compares as changed even with itself."""
+
+    def build(fn: Any, **more: Any) -> Callable[[Boundary], Any]:
+        return lambda boundary: [boundary.tool("find", fn, effect="read", **more), strip][1]
+
+    ours, theirs = layers(build(fn), SAID), layers(build(find), SAID)
+    assert ("tool:find" in changed_layers(ours, theirs)) is changed
+    assert ("tool:find" in changed_layers(ours, ours)) is (fn in (of_an_object, None))
+    assert "tool:find" in changed_layers(layers(build(fn, schema={"type": "object"}), SAID), ours)
+
+
+def test_a_class_that_annotates_a_tool_is_part_of_what_it_takes() -> None:
+    def takes(order: Whole) -> None: ...
+
+    known = arguments.signature(takes)
+    assert known is not None
+    assert "id: str" in str(known[0][-1])
+
+
+def test_a_tool_of_two_agents_is_known_only_where_both_are() -> None:
+    def build(fn: Any) -> Callable[[Boundary], Any]:
+        def helper(boundary: Boundary) -> Any:
+            boundary.tool("find", fn, effect="read")
+            return strip
+
+        def first(boundary: Boundary) -> Any:
+            boundary.tool("find", effect="read", schema={"type": "object"})
+            return boundary.handoff("helper", helper)
+
+        return first
+
+    for fn, known in ((find, True), (None, False)):
+        found = layers(build(fn), SAID)
+        assert ("tool:find" not in changed_layers(found, found)) is known
 
 
 def test_what_is_not_known_says_so() -> None:
