@@ -6,14 +6,12 @@ from typing import Any
 
 from msgspec import UNSET
 
-_TEXTS = ("text", "reasoning")
+from tasks.sources import shapes
 
 
 def shaped(held: Any) -> Any:
-    """The messages with `text` for a part's `content` and `response` for its `result`; UNSET stays unknown, and what is no message list stays what it is."""
-    if not isinstance(held, list):
-        return held
-    return [_message(message) for message in held]
+    """The messages, whatever their shape (shapes.py); UNSET stays unknown, and what is no message list stays what it is."""
+    return shapes.messages(held) if isinstance(held, list) else held
 
 
 def of_role(held: Any, role: str) -> Any:
@@ -39,24 +37,3 @@ def texts(parts: Any) -> str:
         if isinstance(part, dict) and part.get("type", "text") == "text"
     )
     return "".join(text for text in found if isinstance(text, str))
-
-
-def _message(held: Any) -> Any:
-    if not isinstance(held, dict):
-        return held
-    made = dict(held)
-    content = made.pop("content", None)
-    if "parts" not in made:
-        made["parts"] = [{"type": "text", "text": content}] if isinstance(content, str) else content or []
-    made["parts"] = [_part(part) for part in made["parts"]] if isinstance(made["parts"], list) else made["parts"]
-    return made
-
-
-def _part(held: Any) -> Any:
-    if not isinstance(held, dict):
-        return {"type": "text", "text": held} if isinstance(held, str) else held
-    if held.get("type") in _TEXTS and "content" in held and "text" not in held:
-        return {("text" if name == "content" else name): value for name, value in held.items()}
-    if held.get("type") == "tool_call_response" and "result" in held and "response" not in held:
-        return {("response" if name == "result" else name): value for name, value in held.items()}
-    return held

@@ -38,24 +38,42 @@ class Unreadable(NamedTuple):
     byte_offset: int
 
 
-def found(content: bytes) -> Iterator[Found | Unreadable]:
-    """Every span of a file, in its order, and every line that cannot be read."""
-    with collector_off():
-        for place, offset, line in _documents(content):
-            try:
-                held = payloads.decoded(line)
-            except ValueError:
-                yield Unreadable("bad_json", place, line, offset)
-                continue
-            lenient = held.encoding != "json"
-            requests = held.value if isinstance(held.value, list) else [held.value]
-            for number, request in enumerate(requests):
-                listed = _first(request, _RESOURCE_SPANS) if isinstance(request, dict) else None
-                if not isinstance(listed, list):
-                    yield Unreadable("unknown_container", place, line, offset)
-                    break
-                at = f"{place}, request {number}" if len(requests) > 1 else place
-                yield from _spans(listed, at, lenient=lenient, rounded="batches" in request, flags=held.flags)
+class Document(NamedTuple):
+    """One JSON document. lenient: its texts may hold lone surrogates, which `payloads.whole_text` has to replace."""
+
+    value: Any
+    place: str
+    lenient: bool
+    flags: frozenset[str]
+    content: bytes
+    byte_offset: int
+
+
+def documents(content: bytes) -> Iterator[Document | Unreadable]:
+    """The JSON documents of a file: its lines, or the whole of it; and every line that cannot be read."""
+    for place, offset, line in _documents(content):
+        try:
+            held = payloads.decoded(line)
+        except ValueError:
+            yield Unreadable("bad_json", place, line, offset)
+        else:
+            yield Document(held.value, place, held.encoding != "json", held.flags, line, offset)
+
+
+def requests_in(document: Document) -> list[Any] | None:
+    """The OTLP requests of a document; None where not all of it is OTLP."""
+    listed = document.value if isinstance(document.value, list) else [document.value]
+    whole = all(isinstance(item, dict) and isinstance(_first(item, _RESOURCE_SPANS), list) for item in listed)
+    return listed if listed and whole else None
+
+
+def spans_in(document: Document, requests: list[Any]) -> Iterator[Found]:
+    """Every span of these requests, in their order."""
+    for number, request in enumerate(requests):
+        at = f"{document.place}, request {number}" if len(requests) > 1 else document.place
+        yield from _spans(
+            _first(request, _RESOURCE_SPANS), at, lenient=document.lenient, rounded="batches" in request, flags=document.flags
+        )  # fmt: skip
 
 
 @contextmanager

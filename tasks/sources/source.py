@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
+import zstandard
+
 from tasks.sources.records import Score, Span, score_frame, span_frame, span_row
 from twiceshy.errors import FormatError, InfrastructureError, InputError, Unrecordable
 
@@ -17,7 +19,8 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-_SUFFIXES = frozenset({".json", ".jsonl", ".ndjson"})
+_SUFFIXES = frozenset({".json", ".jsonl", ".ndjson", ".pb", ".binpb"})
+_PACKED = (".gz", ".zst")
 MAX_SPAN_BYTES = 16_000_000
 """A span that is larger is set aside as `too_large`."""
 
@@ -161,7 +164,7 @@ class FileSource:
 
 
 def files(window: Window) -> Iterator[Raw]:
-    """Each file of the window, unpacked where it is gzip; a folder gives the JSON files under it, by name. Raises InputError, FormatError."""
+    """Each file of the window, unpacked where it is gzip or zstd; a folder gives the trace files under it, by name. Raises InputError, FormatError."""
     for path in window.paths:
         if path.is_dir():
             found = sorted(item for item in path.rglob("*") if item.is_file() and _is_json(item))
@@ -182,7 +185,12 @@ def lines(content: bytes) -> Iterator[tuple[int, int, bytes]]:
 
 
 def _is_json(path: Path) -> bool:
-    return Path(path.name.removesuffix(".gz")).suffix in _SUFFIXES and not path.name.startswith(".")
+    return Path(_bare(path.name)).suffix in _SUFFIXES and not path.name.startswith(".")
+
+
+def _bare(name: str) -> str:
+    """The name without what says how the file is packed."""
+    return next((name.removesuffix(packed) for packed in _PACKED if name.endswith(packed)), name)
 
 
 def _read(path: Path, name: str) -> Raw:
@@ -195,13 +203,28 @@ def _read(path: Path, name: str) -> Raw:
     content = _unpacked(path, held)
     if not content.strip():
         raise FormatError.at(path, "the file is empty.")
-    return Raw(name.removesuffix(".gz"), content, hashlib.sha256(held).hexdigest(), len(held))
+    return Raw(_bare(name), content, hashlib.sha256(held).hexdigest(), len(held))
 
 
 def _unpacked(path: Path, held: bytes) -> bytes:
-    if not held.startswith(b"\x1f\x8b"):
-        return held
+    """The content, unpacked by what the bytes say, whatever the name: gzip (also several members) or zstd (also several frames)."""
     try:
-        return gzip.decompress(held)
-    except (OSError, EOFError, zlib.error):
-        raise FormatError.at(path, "damaged gzip.", hint="Copy the file again.") from None
+        if held.startswith(b"\x1f\x8b"):
+            return gzip.decompress(held)
+        if held.startswith(b"\x28\xb5\x2f\xfd"):
+            return _frames(held)
+    except (OSError, EOFError, zlib.error, zstandard.ZstdError):
+        raise FormatError.at(path, "damaged gzip or zstd.", hint="Copy the file again.") from None
+    return held
+
+
+def _frames(held: bytes) -> bytes:
+    """Every zstd frame of a file. A reader over the stream gives what it has of a frame that is cut, without a word."""
+    found: list[bytes] = []
+    while held:
+        frame = zstandard.ZstdDecompressor().decompressobj()
+        found.append(frame.decompress(held))
+        if not frame.eof:
+            raise EOFError
+        held = frame.unused_data
+    return b"".join(found)

@@ -3,7 +3,8 @@ from typing import Any
 
 import pytest
 
-from tasks.sources.dialects import dialect_of
+from tasks.sources.carried import Carried
+from tasks.sources.dialects import dialects_of
 from traces import CALLED, a_request, a_wire_span, wire
 
 CHAT = {
@@ -223,7 +224,9 @@ def test_errors_of_context_have_no_code() -> None:
 def test_each_span_has_its_own_dialect(
     attributes: dict[str, Any], resource: dict[str, Any], scope: str, dialect: str
 ) -> None:
-    assert dialect_of(attributes, resource, scope) == dialect
+    ids = {"trace_id": "a" * 32, "span_id": "b" * 16, "source_trace_id": "a", "source_span_id": "b"}
+    span = Carried(**ids, container="otlp_json", name="s", attributes=attributes, resource=resource, scope_name=scope)
+    assert dialects_of(span)[0].name == dialect
 
 
 def test_evaluation_events_and_tags_are_scores() -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+import zstandard
 
 from tasks.sources import openai_chat
 from tasks.sources.source import Window
@@ -175,6 +176,23 @@ def test_damaged_gzip_is_an_error(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-12])
     with pytest.raises(FormatError, match="damaged gzip"):
         list(openai_chat.source.fetch(Window(paths=(path,))))
+
+
+@pytest.mark.parametrize("cut", [1, 3, 25])
+def test_zstd_file_that_was_cut_is_an_error_and_not_half_a_file(tmp_path: Path, cut: int) -> None:
+    frame = zstandard.ZstdCompressor().compress(json.dumps(a_run(said("Hi."))).encode())
+    path = tmp_path / "runs.jsonl.zst"
+    path.write_bytes((frame + frame)[:-cut])
+    with pytest.raises(FormatError, match="damaged gzip or zstd"):
+        list(openai_chat.source.fetch(Window(paths=(path,))))
+
+
+def test_every_frame_of_a_zstd_file_is_read(tmp_path: Path) -> None:
+    lines = [json.dumps(a_run(said("Hi."), task=task)).encode() + b"\n" for task in range(3)]
+    path = tmp_path / "runs.jsonl.zst"
+    path.write_bytes(b"".join(zstandard.ZstdCompressor().compress(line) for line in lines))
+    (raw,) = openai_chat.source.fetch(Window(paths=(path,)))
+    assert (raw.name, raw.content) == ("runs.jsonl", b"".join(lines))
 
 
 def test_packing_changes_no_row(tmp_path: Path) -> None:

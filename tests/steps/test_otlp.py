@@ -300,6 +300,6 @@ def test_missing_file_is_named(tmp_path: Path) -> None:
 
 
 def test_folder_is_read_in_order_of_names(tmp_path: Path) -> None:
-    for name in ("b.jsonl", "a.jsonl", ".hidden"):
+    for name in ("b.jsonl", "a.jsonl", ".hidden", "notes.txt"):
         (tmp_path / name).write_bytes(json.dumps(a_request(a_call())).encode())
     assert [raw.name for raw in otlp.source.fetch(Window(paths=(tmp_path,)))] == ["a.jsonl", "b.jsonl"]

@@ -1,4 +1,4 @@
-"""One span of the OTel GenAI conventions (>= 1.37), with or without our recorder's `twiceshy.*`, to the canonical span."""
+"""The OTel GenAI conventions (>= 1.37), with or without our recorder's `twiceshy.*`."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
-from tasks.sources import clock, faults, messages
+from tasks.sources import clock, messages
+from tasks.sources.dialects.told import Told
 from tasks.sources.otlp_fields import BadSpan
+from tasks.sources.otlp_values import Values
 from twiceshy.envelope import Kind
 
 if TYPE_CHECKING:
-    from tasks.sources.faults import Fault
-    from tasks.sources.otlp_values import Values
+    from tasks.sources.carried import Carried
     from tasks.sources.records import Side
 
 MAPPER = "genai@1"
@@ -44,6 +45,12 @@ _SAMPLING = "gen_ai.request."
 _NO_SAMPLING = frozenset({"gen_ai.request.model"})
 
 
+def read(span: Carried, values: Values) -> Told:
+    """The span as these conventions tell it. Raises BadSpan."""
+    kind = kind_of(values)
+    return Told(kind, columns(kind, span, values), sides(kind, values))
+
+
 def kind_of(values: Values) -> str:
     """The kind of the span. Raises BadSpan for a `twiceshy.kind` that is none."""
     own = values.text("twiceshy.kind")
@@ -59,12 +66,13 @@ def kind_of(values: Values) -> str:
     return _OPERATIONS.get(operation or "", "step")
 
 
-def columns(kind: str, name: str, values: Values, resource: Values) -> dict[str, Any]:
-    """The fields of `Span` that the attributes tell; sides and errors are the caller's."""
+def columns(kind: str, span: Carried, values: Values) -> dict[str, Any]:
+    """The fields of `Span` that the attributes tell; sides are another's."""
+    resource = Values(span.resource)
     tool = values.text("gen_ai.tool.name")
     called = kind in _CALLS
     told: dict[str, Any] = {
-        "name": values.text("twiceshy.name") or (tool if called and tool else name),
+        "name": values.text("twiceshy.name") or (tool if called and tool else span.name),
         "tool_name": (tool or values.text("twiceshy.name")) if called else None,
         "call_id": values.text("gen_ai.tool.call.id") if called else None,
         "mcp_server": values.text("mcp.server.name", "server.address") if values.text("mcp.method.name") else None,
@@ -82,7 +90,10 @@ def columns(kind: str, name: str, values: Values, resource: Values) -> dict[str,
         told["crossing_sub"] = values.number("twiceshy.sub") or 0
     if any(key in values.held for key in _REFERENCES):
         values.flags.add("ref_unresolved")
-    return told | (_model(values) if kind in ("model", "agent") else {})
+    if kind in ("model", "agent"):
+        told |= _model(values)
+        hear(told, values)
+    return told
 
 
 def sides(kind: str, values: Values) -> dict[str, Side]:
@@ -100,21 +111,20 @@ def sides(kind: str, values: Values) -> dict[str, Side]:
     return {side: held for side, held in found.items() if held is not None}
 
 
-def fault(
-    kind: str, name: str, values: Values, result: Any, *, failed: bool, told: str, exception: dict[str, Any] | None
-) -> Fault | None:
-    """The error of a boundary span, by the ladder of formats.md §7; None where it went well. told: the text of its status."""
-    own = values.text("twiceshy.error.type", "error.type")
-    said = exception or {}
-    message = values.text("twiceshy.error.message") or str(said.get("exception.message") or told)
-    if own is not None:
-        definite = values.held.get("twiceshy.error.definite")
-        cls = values.text("twiceshy.error.class") or str(said.get("exception.type") or own)
-        return faults.typed(own, message, cls=cls, definite=definite if isinstance(definite, bool) else None)
-    if exception is not None and failed:
-        return faults.raised(str(said.get("exception.type") or ""), message)
-    found = faults.returned(name, result) if kind in _CALLS and result is not UNSET else None
-    return found or (faults.bare(told) if failed else None)
+def hear(columns: dict[str, Any], values: Values) -> None:
+    """What the messages tell besides: the system text where nothing else has it, the clock that the agent was told, and digests in place of content."""
+    asked, system = columns["messages_in"], columns["system_text"]
+    for held in (asked, columns["messages_out"], system):
+        values.look_for_digests(held)
+    if system is UNSET:
+        columns["system_text"] = system = messages.of_role(asked, "system")
+    if "twiceshy.clock.text" in values.held or columns.get("clock_text"):
+        return
+    texts = (system, messages.of_role(asked, "user"))
+    found = next((told for text in texts if isinstance(text, str) and (told := clock.told(text))), None)
+    if found is not None:
+        values.provenance["clock_text"] = {"key": "gen_ai.input.messages", "grade": "derived"}
+        columns |= {"clock_text": found.text, "clock_tz": found.tz}
 
 
 def _model(values: Values) -> dict[str, Any]:
@@ -124,20 +134,15 @@ def _model(values: Values) -> dict[str, Any]:
     if not values.exact:
         asked, said = messages.shaped(asked), messages.shaped(said)
         system = messages.system_text(system)
-    for held in (asked, said, system):
-        values.look_for_digests(held)
     reasons = values.payload("finish_reason", "gen_ai.response.finish_reasons")
     usage = {name: count for name, keys in _USAGE.items() if (count := values.number(*keys)) is not None}
-    told = {
+    return {
         "messages_in": asked, "messages_out": said, "system_text": system, "tool_defs": values.payload("tool_defs", "gen_ai.tool.definitions"),
         "model_params": _params(values), "usage": usage or UNSET, "finish_reason": str(reasons[0]) if isinstance(reasons, list) and reasons else None,
         "model_requested": values.text("gen_ai.request.model"), "model_answered": values.text("gen_ai.response.model"),
         "provider": values.text("gen_ai.provider.name", "gen_ai.system"),
         "prompt_name": values.text("twiceshy.prompt.name", "gen_ai.prompt.name"), "prompt_version": values.text("twiceshy.prompt.version"),
     }  # fmt: skip
-    if system is UNSET:
-        told["system_text"] = system = messages.of_role(asked, "system")
-    return told | _told_clock(values, system, messages.of_role(asked, "user"))
 
 
 def _params(values: Values) -> Any:
@@ -148,13 +153,3 @@ def _params(values: Values) -> Any:
         key.removeprefix(_SAMPLING): held for key, held in values.held.items() if key.startswith(_SAMPLING) and key not in _NO_SAMPLING
     }  # fmt: skip
     return {"sampling": sampling} if sampling else UNSET
-
-
-def _told_clock(values: Values, *texts: Any) -> dict[str, Any]:
-    if "twiceshy.clock.text" in values.held:
-        return {}
-    found = next((told for text in texts if isinstance(text, str) and (told := clock.told(text))), None)
-    if found is None:
-        return {}
-    values.provenance["clock_text"] = {"key": "gen_ai.input.messages", "grade": "derived"}
-    return {"clock_text": found.text, "clock_tz": found.tz}
