@@ -36,13 +36,13 @@ def outsourced(line: bytes, folder: Path) -> bytes:
         return line
     stored = msgspec.json.decode(line)
     for held, name in _places(stored):
-        content = msgspec.json.encode(held[name], order="deterministic")
+        content = msgspec.json.encode(held[name])
         if len(content) > BYTES:
             sha256 = hashlib.sha256(content).hexdigest()
             folder.mkdir(exist_ok=True)
             (folder / sha256).write_bytes(content)
             held[name] = {"$blob": sha256}
-    return msgspec.json.encode(stored, order="deterministic")
+    return msgspec.json.encode(stored)
 
 
 def resolved(line: bytes, folder: Path) -> bytes:
@@ -54,7 +54,7 @@ def resolved(line: bytes, folder: Path) -> bytes:
         value = held[name]
         if isinstance(value, dict) and list(value) == ["$blob"]:
             held[name] = msgspec.json.decode(_content(folder, str(value["$blob"])))
-    return msgspec.json.encode(stored, order="deterministic")
+    return msgspec.json.encode(stored)
 
 
 def _places(stored: Any) -> Iterator[tuple[dict[str, Any], str]]:

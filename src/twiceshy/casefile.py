@@ -253,7 +253,7 @@ def save(path: Path, case: Case, envelope: Envelope, *, world: str | None = None
 
 def save_envelope(path: Path, envelope: Envelope) -> None:
     """Write the lines of an envelope, long values as blobs beside it."""
-    content = [blobs.outsourced(line, path.parent / "blobs") for line in encoding.lines(envelope)]
+    content = [blobs.outsourced(line, path.parent / "blobs") for line in encoding.written(envelope)]
     path.write_bytes(b"\n".join([*content, b""]))
 
 

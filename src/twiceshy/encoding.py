@@ -1,6 +1,7 @@
 """Envelopes and crossings as lines of JSON: a header line, then a line a crossing; values in their tagged form.
 
-The digest of an envelope is the sha256 over these lines as this module writes them (header without its digest), so spelling on disk does not matter.
+The digest of an envelope is the sha256 over `lines`, in which names stand in their order (header without its digest), so spelling on disk does not matter. What is
+written keeps the recorded order of names: an agent that prints what it got into a prompt is to print what it printed then.
 """
 
 from __future__ import annotations
@@ -26,14 +27,15 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound=msgspec.Struct)
 
 _encode = msgspec.json.Encoder(order="deterministic", enc_hook=tagged).encode
+_write = msgspec.json.Encoder(enc_hook=tagged).encode
 _decode = msgspec.json.Decoder(Crossing).decode
 _SIDES = ("proposed", "seen", "raw", "shown", "chunks")
 _TAG = b'"$'
 
 
 def stored_line(crossing: Crossing) -> bytes:
-    """A crossing whose sides are in tagged form, as a line without its newline."""
-    return _encode(crossing)
+    """A crossing whose sides are in tagged form, as a line without its newline, names in the order they have."""
+    return _write(crossing)
 
 
 def stored_of(line: bytes) -> Crossing:
@@ -50,6 +52,14 @@ def crossing_line(crossing: Crossing, known: Mapping[str, bytes] | None = None) 
             text = (known.get(side) if known else None) or plain(value)
             sides[side] = tagged(value) if text is None else msgspec.Raw(text)
     return _encode(msgspec.structs.replace(crossing, **sides))
+
+
+def written_line(crossing: Crossing) -> bytes:
+    """One crossing as a line without its newline, names in the order they have. Raises Unrecordable for a value that has no stored form."""
+    sides = {
+        side: tagged(value) for side in _SIDES if (value := getattr(crossing, side)) is not UNSET and value is not None
+    }
+    return stored_line(msgspec.structs.replace(crossing, **sides))
 
 
 def crossing_of(line: bytes) -> Crossing:
@@ -86,10 +96,19 @@ def digest_of(envelope: Envelope) -> str:
 
 
 def lines(envelope: Envelope) -> list[bytes]:
-    """The header line and a line a crossing."""
-    header = _plain(msgspec.structs.replace(envelope, crossings=()))
+    """The header line and a line a crossing, names sorted: what a digest is taken over."""
+    return [_encode(_header_of(envelope)), *(crossing_line(crossing) for crossing in envelope.crossings)]
+
+
+def written(envelope: Envelope) -> list[bytes]:
+    """The same lines as they stand in a file, names in the order they have."""
+    return [_write(_header_of(envelope)), *(written_line(crossing) for crossing in envelope.crossings)]
+
+
+def _header_of(envelope: Envelope) -> dict[str, Any]:
+    header: dict[str, Any] = _plain(msgspec.structs.replace(envelope, crossings=()))
     del header["crossings"]
-    return [_encode(header), *(crossing_line(crossing) for crossing in envelope.crossings)]
+    return header
 
 
 def envelope_of(read: Sequence[bytes], where: object) -> Envelope:

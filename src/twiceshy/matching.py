@@ -6,6 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
 from msgspec import UNSET, UnsetType
 
 from twiceshy.envelope import RETURNED, UNKNOWN_ERROR, Crossing, Effect, Kind
@@ -28,6 +29,8 @@ CALLS = frozenset({Kind.TOOL, Kind.RETRIEVAL, Kind.MEMORY})
 _ASKED = CALLS | {Kind.HUMAN}
 """A person's answer rests on the same things as a read."""
 
+_written = msgspec.json.Encoder().encode
+
 BEGINNING = _ASKED | {Kind.HANDOFF}
 """Kinds with which a group begins: an agent that is handed to sees what stood at the start of it."""
 
@@ -47,12 +50,13 @@ class Recording:
     """Something lay inside it that would happen again."""
 
     def told(self) -> tuple[bytes | None, bool]:
-        """The JSON of its answer, where that is plain, and whether what was shown is the same."""
+        """The JSON of its answer, where that is plain, names in the recorded order; and whether what was shown is the same."""
         if self.texts is None:
             answer, shown = self.answer, self.crossing.shown
             text = None if answer is UNSET else plain(answer)
             # Equal in Python and in JSON: 1 is not true there, and bytes are not their base64 here.
-            self.texts = text, text is not None and bool(shown == answer) and encoded(shown) == text
+            same = text is not None and bool(shown == answer) and encoded(shown) == text
+            self.texts = None if text is None else _written(answer), same
         return self.texts
 
     @property

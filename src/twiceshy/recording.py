@@ -12,7 +12,7 @@ import msgspec
 from msgspec import UNSET
 
 from twiceshy.boundary import Answer, Blocked, Call, Closing
-from twiceshy.encoding import crossing_line, crossing_of, sealed, stored_line, stored_of
+from twiceshy.encoding import crossing_of, sealed, stored_line, stored_of, written_line
 from twiceshy.envelope import (
     Crossing,
     Disposition,
@@ -81,7 +81,7 @@ class Recorder:
             raise call.refused
         # A line is a snapshot: the agent may change its arguments after the call.
         opened = self._opened(call)
-        line = crossing_line(opened)
+        line = written_line(opened)
         return Answer(live=True, close=lambda closing: self._close(line, closing), scope=opened.at)
 
     def envelope(

@@ -12,7 +12,7 @@ from twiceshy import casefile
 from twiceshy.breaking import CodeBreak
 from twiceshy.casefile import Case, Expect, Judge, Layer, Opportunity, Review
 from twiceshy.encoding import envelope_of, lines
-from twiceshy.envelope import Envelope, Kind, RunInput
+from twiceshy.envelope import Disposition, Envelope, Kind, RunInput
 from twiceshy.errors import CaseError, DigestMismatch, FormatError, InputError
 from twiceshy.outcome import DimensionName, Mode
 from twiceshy.writes import DeclaredWrite
@@ -190,6 +190,37 @@ def test_lines_hold_the_whole_envelope(seen: Any, raw: Any) -> None:
 def test_any_value_survives_a_case_directory(tmp_path: Path, raw: Any) -> None:
     envelope = an_envelope(a_crossing(raw=raw))
     assert casefile.load(saved(tmp_path, envelope)).envelope == envelope
+
+
+def spelt(value: Any) -> str:
+    """A value with its names in their order, which `==` does not see."""
+    return repr(value)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(json_values, st.sampled_from(["", "x" * 9000]))
+def test_names_keep_their_order_and_the_digest_does_not_see_it(tmp_path: Path, value: Any, long: str) -> None:
+    """An agent that prints what it was served into a prompt would else seem to have another prompt."""
+    held = {"zulu": value, "alpha": {"b": 1, "a": long}}
+    sides = {"proposed": held, "seen": held, "raw": held, "shown": held, "chunks": [held]}
+    envelope = an_envelope(a_crossing(**sides), input=RunInput(user=held), disposition=Disposition(output=held))
+    read = casefile.load(saved(tmp_path, envelope)).envelope
+    (crossing,) = read.crossings
+    kept = [
+        crossing.proposed,
+        crossing.seen,
+        crossing.raw,
+        crossing.shown,
+        *(crossing.chunks or ()),
+        read.input.user,
+        read.disposition.output,
+    ]
+    assert {spelt(one) for one in kept} == {spelt(held)}
+    other = {name: held[name] for name in sorted(held)}
+    turned = an_envelope(
+        a_crossing(**(sides | {"raw": other})), input=RunInput(user=other), disposition=Disposition(output=other)
+    )
+    assert turned.digest == envelope.digest
 
 
 def test_what_a_case_does_not_use_is_not_in_its_digest() -> None:

@@ -1,9 +1,12 @@
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from builders import TUESDAY_NS, a_policy, recorded, replayed
 from shop import Agent
+from twiceshy import casefile
 from twiceshy.boundary import Blocked, Boundary
 from twiceshy.envelope import Crossing, Effect, Envelope, Kind
 from twiceshy.policy import ToolPolicy
@@ -51,6 +54,21 @@ def test_code_stands_in_the_step_it_serves() -> None:
     assert (at(envelope, 2, 1).seen, at(envelope, 2, 1).raw) == ({"amount": 7.4}, {"amount": 7})
     assert at(envelope, 2, 2).seen == {"amount": 7, "note": "none"}
     assert at(envelope, 2, 3).raw == {"paid": 7}
+
+
+def test_a_prompt_that_prints_what_was_served_is_the_recorded_one(tmp_path: Path) -> None:
+    """Names come back in the order in which they were returned, not in the one that digests are taken in."""
+
+    def build(boundary: Boundary) -> Agent:
+        find = boundary.tool("find", lambda: {"zulu": 1, "alpha": [{"b": 1, "a": "x" * 9000}]}, effect="read")
+        planner = boundary.model("planner", lambda _: {"parts": []})
+        return lambda user: planner({"messages": [json.dumps([user, find()])]})
+
+    envelope = recorded(build, {"y": 1, "b": 2}, policy=a_policy(find=ToolPolicy(effect=Effect.READ)))
+    casefile.save_envelope(tmp_path / "envelope.jsonl", envelope)
+    read = casefile.load_envelope(tmp_path / "envelope.jsonl")
+    told = replayed(build, read)
+    assert [(one.crossing.name, one.drift) for one in told.played] == [("find", None), ("planner", None)]
 
 
 def test_a_replay_tells_the_same_sides() -> None:
