@@ -24,6 +24,7 @@ from twiceshy.errors import InputError, nearest
 from twiceshy.invariants import Invariants
 from twiceshy.policy import ToolsPolicy
 from twiceshy.redaction import Keyring
+from twiceshy.redaction import Policy as RedactionPolicy
 from twiceshy.verdict import Policy
 
 
@@ -94,6 +95,11 @@ class Checkout:
         return {name: held.policy for name, held in self.workflows.items()}
 
     @property
+    def tool_names(self) -> dict[str, list[str]]:
+        """Workflow -> the tools that it names."""
+        return {name: list(tools.tools) for name, tools in self.tools.items()}
+
+    @property
     def invariants(self) -> dict[str, Invariants]:
         """Workflow -> what must hold in it, where anything must."""
         return {name: held.invariants for name, held in self.workflows.items() if held.invariants}
@@ -108,6 +114,24 @@ class Checkout:
         """Workflow -> what becomes of every field. Raises PolicyError with file and line."""
         found = sorted(self.config.path("policies").glob("*/redaction.yaml"))
         return {file.parent.name: redaction.load(file) for file in found}
+
+    @property
+    def redactable(self) -> dict[str, RedactionPolicy]:
+        """Those of them whose tools are known too: what is a read, and what a call means, decides how its values may change."""
+        return {name: policy for name, policy in self.redaction.items() if name in self.workflows}
+
+    def lacking(self, workflow: str | None) -> list[Path]:
+        """The files of a workflow that somebody has yet to write; of traces that no workflow claims, the one by which one would."""
+        if workflow is None:
+            return [self.config.path("policies") / "WORKFLOW" / "tools.yaml"]
+        held, folder = self.workflows.get(workflow), self.config.path("policies") / workflow
+        judged = held.invariants is not None if held else (folder / "invariants.yaml").exists()
+        there = {
+            "tools.yaml": held is not None,
+            "redaction.yaml": workflow in self.redaction,
+            "invariants.yaml": judged,
+        }
+        return [folder / name for name, found in there.items() if not found]
 
     @property
     def ledger_file(self) -> Path:

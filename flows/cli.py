@@ -19,7 +19,7 @@ def refresh(
     flagged: Annotated[
         str | None,
         typer.Option(
-            help="Which traces count as failures, as \"reward == 0.0 or status == 'error'\".",
+            help="Which traces count as failures, as \"reward == 0.0 or status == 'error'\". Asked of those under --path that were taken in before, too.",
             show_default="an error status or a bad score",
         ),
     ] = None,

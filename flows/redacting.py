@@ -16,7 +16,7 @@ def redacted(place: Checkout, asked: Request, pulled: Pulled) -> Joined:
     """All that was pulled, redacted. Raises ConfigurationError where the samples' key would redact anything else, KeyMissing."""
     tables: dict[str, dict[str, str]] = defaultdict(dict)
     parts = [
-        _share(place, asked, share, tables) for share in shares(pulled.spans, pulled.scores, list(place.redaction))
+        _share(place, asked, share, tables) for share in shares(pulled.spans, pulled.scores, list(place.redactable))
     ]
     return joined(parts, harness_state=place.harness_state)
 

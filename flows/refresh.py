@@ -1,5 +1,6 @@
 """The scheduled corpus refresh: flagged traces are pulled, made safe and comparable, and one case a failure signature is proposed to people."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -20,10 +21,12 @@ from tasks.admit.schema import Admissions
 from tasks.attribute.schema import Attributions
 from tasks.detect.schema import Findings
 from tasks.draft import Draft
-from tasks.normalize.schema import Scores, Spans
+from tasks.normalize.rejudging import kept, newly_flagged
+from tasks.normalize.schema import Scores, Spans, Traces
 from tasks.prefect_tasks import AdmitTables, Admitted, AttributeTables, Known, Pulled, PullTerms
 from tasks.pull.schema import Pulls
-from tasks.redact.shares import Joined
+from tasks.pull.survey import Survey, survey
+from tasks.redact.shares import Joined, retakable
 from tasks.sign import ledger
 from tasks.sign.schema import Memberships, Signatures
 from tasks.store import Snapshot
@@ -53,13 +56,15 @@ def refresh(
     asked = Request.of(place, source=source, path=path, flagged=flagged, window=window, workflow=workflow, as_of=day)
     with timed(place, "refresh"):
         head = place.corpus.head()
-        pulled = steps.pull(asked.source, asked.window, _pull_terms(place, asked), _known(head))
+        held = _held(asked)
+        pulled = steps.pull(asked.source, asked.window, _pull_terms(place, asked), _known(place, asked, head))
         safe = redacted(place, asked, pulled)
-        draft = _normalized(place, asked, head, pulled, safe)
+        rejudged = _rejudged(asked, head, pulled, held)
+        draft = _normalized(place, asked, head, pulled, safe, rejudged)
         admitted, signatures = _admitted(place, draft, safe)
         generation = draft.commit(place.corpus)
         propose(admitted.proposals, place.proposed)
-    account = account_of(draft, admitted, signatures, generation)
+    account = account_of(place, draft, admitted, signatures, generation) | {"rejudged": len(rejudged)}
     leave(account)
     return account
 
@@ -67,22 +72,50 @@ def refresh(
 def _pull_terms(place: Checkout, asked: Request) -> PullTerms:
     return PullTerms(
         harness_state=place.harness_state,
-        workflows={name: list(tools.tools) for name, tools in place.tools.items()},
+        workflows=place.tool_names,
         workflow=asked.workflow,
         keep=partial(asked.keep, place),
         expires_at_ns=asked.expires_at_ns,
     )
 
 
-def _known(head: Snapshot | None) -> Known:
-    return Known.of(pulls=head.frame(Pulls), spans=head.frame(Spans), scores=head.frame(Scores)) if head else Known()
+def _known(place: Checkout, asked: Request, head: Snapshot | None) -> Known:
+    if head is None:
+        return Known()
+    spans = head.frame(Spans)
+    again = retakable(spans, place.redactable, place.tool_names, asked=asked.workflow)
+    return Known.of(pulls=head.frame(Pulls), spans=spans, scores=head.frame(Scores), retake=again)
 
 
-def _normalized(place: Checkout, asked: Request, head: Snapshot | None, pulled: Pulled, safe: Joined) -> Draft:
-    """A draft that has taken this pull in: from here on every step sees the whole corpus."""
-    draft = Draft.of(head, pulls=pulled.pulls, spans=pulled.spans, harness_state=place.harness_state)
-    spans, scores = draft.complete(safe.spans, safe.scores, pulled.unfound)
-    made = steps.normalize(spans, scores, policies=place.tools, harness_state=place.harness_state, rule=asked.rule)
+def _held(asked: Request) -> Survey:
+    """What the window holds, where a rule asks for it. Raises FlagError for a rule that speaks of what no trace there has."""
+    if asked.rule is None:
+        return Survey(frozenset(), frozenset())
+    held = survey(asked.source, asked.window)
+    if held.traces:
+        asked.rule.refuse_unknown(held.scores)
+    return held
+
+
+def _rejudged(asked: Request, head: Snapshot | None, pulled: Pulled, held: Survey) -> list[str]:
+    """The traces of the window that were taken in before, and that the rule flags now."""
+    there = held.traces - set(pulled.spans["trace_id"])
+    if asked.rule is None or head is None or not there:
+        return []
+    return newly_flagged(
+        asked.rule, there, traces=head.frame(Traces), spans=head.frame(Spans), scores=head.frame(Scores)
+    )
+
+
+def _normalized(
+    place: Checkout, asked: Request, head: Snapshot | None, pulled: Pulled, safe: Joined, rejudged: Sequence[str]
+) -> Draft:
+    """A draft that has taken this pull in: from here on every step sees the whole corpus. rejudged: traces that are put together again with new flags."""
+    state, had = place.harness_state, kept(head.frame(Traces)) if head else {}
+    came = {*pulled.spans["trace_id"], *rejudged}
+    draft = Draft.of(head, pulls=pulled.pulls, trace_ids=came, harness_state=state)
+    spans, scores = draft.complete(safe.spans, safe.scores, [*pulled.unfound, *rejudged])
+    made = steps.normalize(spans, scores, policies=place.tools, harness_state=state, rule=asked.rule, kept=had)
     draft.take(traces=made.traces, spans=made.spans, scores=made.scores, crossings=made.crossings)
     draft.set_aside(pulled.quarantine, safe.quarantine, made.quarantine)
     return draft

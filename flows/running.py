@@ -80,8 +80,18 @@ def accounted(account: Mapping[str, Any], proposed: Path) -> Iterator[str]:
         if account[name]:
             yield from ("", f"{title}:", *(f"  {line}" for line in lines(account[name])))
     yield ""
+    yield from map(awaited, account["awaited"])
+    if account["rejudged"]:
+        yield f"{account['rejudged']} traces that were here already are flagged now; no rule takes a flag away"
     yield f"{len(account['proposed'])} cases proposed in {proposed}"
     yield f"corpus {account['corpus_id']}, generation {account['generation']}"
+
+
+def awaited(held: Mapping[str, Any]) -> str:
+    """One file that is not there, in one line."""
+    what = "judged" if held["file"].endswith("invariants.yaml") else "kept"
+    whose = f"{held['traces']} traces of {held['workflow'] or 'no workflow that is known here'}"
+    return f"waiting for {held['file']}: without it nothing of {whose} is {what}. Write it, then run this again."
 
 
 def balance(held: Mapping[str, Any]) -> str:

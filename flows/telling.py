@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flows import artifacts
+from flows.checkout import Checkout
 from flows.console import unjudged
 from flows.publishing import Published
-from tasks.admit.accounts import accounts, refusals, tool_errors
+from tasks.admit.accounts import accounts, by_workflow, refusals, tool_errors
 from tasks.draft import Draft
 from tasks.prefect_tasks import Admitted
 from tasks.publish import summary
@@ -17,14 +18,21 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-def account_of(draft: Draft, admitted: Admitted, signatures: "pl.DataFrame", generation: Snapshot) -> dict[str, Any]:
-    """Plain values: corpus id, accounts by source, refusals, errors of tools, signatures, proposals."""
+def account_of(
+    place: Checkout, draft: Draft, admitted: Admitted, signatures: "pl.DataFrame", generation: Snapshot
+) -> dict[str, Any]:
+    """Plain values: corpus id, accounts by source, refusals, files that traces wait for, errors of tools, signatures, proposals."""
     shown = ("slug", "workflow", "severity", "state", "traces", "case_id")
     return {
         "corpus_id": generation.id,
         "generation": generation.number,
         "accounts": [held._asdict() for held in accounts(admitted.admissions, draft.traces, draft.quarantine)],
         "refusals": refusals(admitted.admissions),
+        "awaited": [
+            {"file": str(path), "workflow": name, "traces": traces}
+            for name, traces in by_workflow(draft.traces).items()
+            for path in place.lacking(name)
+        ],
         "tool_errors": tool_errors(draft.traces, draft.crossings),
         "signatures": [{name: row[name] for name in shown} for row in signatures.iter_rows(named=True)],
         "proposed": [
@@ -42,6 +50,7 @@ def leave(account: dict[str, Any]) -> None:
         about=f"Generation {account['generation']}, corpus {account['corpus_id']}.",
     )
     artifacts.table("corpus-refusals", account["refusals"], about="Why traces were not taken.")
+    artifacts.table("corpus-awaited", account["awaited"], about="Files that somebody has yet to write.")
     artifacts.table("corpus-tool-errors", account["tool_errors"], about="Errors that tools answered with.")
     artifacts.table("corpus-signatures", account["signatures"], about="Failure signatures of the corpus.")
     artifacts.table("corpus-proposed", account["proposed"], about="Cases that wait for a person.")

@@ -1,6 +1,6 @@
 """The corpus as it will be once a pull is in: all rows of a table for the steps that need them all, and what the commit will say of each table."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -33,9 +33,9 @@ class Draft:
     _broken: list[pl.DataFrame] = field(default_factory=list)
 
     @classmethod
-    def of(cls, head: Snapshot | None, *, pulls: pl.DataFrame, spans: pl.DataFrame, harness_state: str) -> Self:
-        """Begun with the rows of `pulls`. spans: of every trace that is new or came again, whatever becomes of it."""
-        draft = cls(growth=Growth.of(head, pulls=pulls, spans=spans), harness_state=harness_state)
+    def of(cls, head: Snapshot | None, *, pulls: pl.DataFrame, trace_ids: Collection[str], harness_state: str) -> Self:
+        """Begun with the rows of `pulls`. trace_ids: every trace that is new, came again or is put together again, whatever becomes of it."""
+        draft = cls(growth=Growth.of(head, pulls=pulls, trace_ids=trace_ids), harness_state=harness_state)
         draft._took(draft.growth.by_key(Pulls, pulls, "pull_id"))
         return draft
 

@@ -46,6 +46,11 @@ def refusals(admissions: pl.DataFrame) -> list[dict[str, Any]]:
     )
 
 
+def by_workflow(traces: pl.DataFrame) -> dict[str | None, int]:
+    """How many traces each workflow has, by its name; None for those of no workflow, which come last."""
+    return dict(traces.group_by("workflow").len().sort("workflow", nulls_last=True).iter_rows())
+
+
 def tool_errors(traces: pl.DataFrame, crossings: pl.DataFrame) -> list[dict[str, Any]]:
     """One row per (source, tool, code) of the errors that tools answered with, the most frequent first."""
     return (

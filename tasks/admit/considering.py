@@ -9,6 +9,7 @@ from msgspec import UNSET
 
 from tasks.admit.proposals import LayerName, judged_by_engine
 from tasks.admit.schema import BLOCKING, REQUIREMENTS
+from tasks.redact.shares import UNCLAIMED
 from tasks.workflows import Workflow
 from twiceshy.casefile import Layer
 from twiceshy.envelope import Envelope, Kind, LayerVersion
@@ -68,6 +69,11 @@ class Considered:
         return self.trace["policy_digest"] is not None and not self.trace["holds"]
 
     @property
+    def bare(self) -> bool:
+        """Whether no policy spoke of it when it was pulled, so that nothing of what it holds was kept."""
+        return bool(self.trace["key_id"] == UNCLAIMED.key_id)
+
+    @property
     def attributed(self) -> bool:
         """Whether a layer is at least suggested; a positive has none."""
         return self.positive or self.layer.verdict in ("suggested", "proven")
@@ -99,16 +105,20 @@ def failure(trace: Row, envelope: Envelope, workflow: Workflow | None, facts: "F
     membership, finding = _key(facts, workflow)
     found = Considered(
         trace=trace, envelope=envelope, workflow=workflow, membership=membership, finding=finding, layer=suspect(facts.attributions),
-        discards=tuple(_not_a_run(envelope)),
+        discards=tuple(_not_a_run(trace, envelope)),
     )  # fmt: skip
+    if found.bare:
+        return found.because(*_against_bare(found))
     return found.because(*_against(found), *_against_failure(found, facts))
 
 
 def positive(trace: Row, envelope: Envelope, workflow: Workflow) -> Considered:
     """A happy trace, with every reason that stands against it."""
     found = Considered(
-        trace=trace, envelope=envelope, workflow=workflow, positive=True, discards=tuple(_not_a_run(envelope))
+        trace=trace, envelope=envelope, workflow=workflow, positive=True, discards=tuple(_not_a_run(trace, envelope))
     )
+    if found.bare:
+        return found.because(*_against_bare(found))
     unlabelled = ["r8_missing"] if found.grades["r8"] == "missing" else []
     return found.because(*_against(found), *unlabelled, *([] if found.versioned else ["version_unknown"]))
 
@@ -163,15 +173,26 @@ def _key(facts: Facts, workflow: Workflow | None) -> tuple[Row | None, Row | Non
     return chosen, facts.findings.get(chosen["finding_id"]) if chosen is not None else None
 
 
-def _not_a_run(envelope: Envelope) -> Iterable[str]:
-    """Nothing that can ever be replayed: no crossing at all, or a call without arguments and without a result."""
+def _not_a_run(trace: Row, envelope: Envelope) -> Iterable[str]:
+    """Nothing that can ever be replayed: no crossing at all, or a call without arguments and without a result. What is withheld is not missing."""
     if not any(crossing.kind in (Kind.MODEL, Kind.TOOL) for crossing in envelope.crossings):
         yield "not_a_run"
+    if trace["holds"] or trace["key_id"] == UNCLAIMED.key_id:
+        return
     for crossing in envelope.crossings:
         answered = crossing.error is not None or crossing.raw is not UNSET or crossing.shown is not UNSET
         if crossing.kind is Kind.TOOL and crossing.asked is UNSET and not answered:
             yield "call_without_content"
             return
+
+
+def _against_bare(found: Considered) -> Iterable[str]:
+    """Which file it waits for; the next pull with that file takes it again. All else is only for want of what was withheld."""
+    name = found.trace["workflow"]
+    if name is None:
+        yield "no_workflow"
+    else:
+        yield f"waits_for:{name}/{'tools' if found.workflow is None else 'redaction'}.yaml"
 
 
 def _against(found: Considered) -> Iterable[str]:
@@ -189,6 +210,7 @@ def _against(found: Considered) -> Iterable[str]:
 def _against_failure(found: Considered, facts: Facts) -> Iterable[str]:
     if any(row["level"] == "unjudged" for row in facts.findings.values()):
         yield "unjudged"
+    yield from _unruled(found.workflow)
     if found.membership is None:
         yield "unexplained"
         return
@@ -202,6 +224,11 @@ def _against_failure(found: Considered, facts: Facts) -> Iterable[str]:
         yield f"unattributed:{found.layer.evidence or 'no_signal'}"
     elif not found.versioned:
         yield f"version_unknown:{found.layer.name}"
+
+
+def _unruled(workflow: Workflow | None) -> Iterable[str]:
+    if workflow is not None and workflow.invariants is None:
+        yield f"waits_for:{workflow.policy.workflow}/invariants.yaml"
 
 
 def _reads_hook(invariant_id: str, workflow: Workflow) -> bool:

@@ -6,10 +6,10 @@ import operator
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from twiceshy.errors import ConfigurationError
+from twiceshy.errors import ConfigurationError, nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     Score = dict[str, Any]
 
@@ -37,6 +37,8 @@ _BAD = frozenset(
     }
 )
 _HALF = 0.5
+_ALWAYS = ("status", "tag")
+"""Every trace has a status; a tag that none has is no slip of the pen."""
 
 
 class FlagError(ConfigurationError):
@@ -76,6 +78,13 @@ class Rule:
     def __init__(self, text: str) -> None:
         self.text = text
         self._ways = _parsed(text)
+
+    def refuse_unknown(self, names: Collection[str]) -> None:
+        """Raise FlagError where it speaks of a score that no trace has. names: of every score there is; a misspelt one would flag nothing, silently."""
+        known = sorted({*names, *_ALWAYS})
+        for name in dict.fromkeys(term.name for way in self._ways for term in way):
+            if name not in known:
+                raise FlagError(f"--flagged {self.text!r}: no trace here has a {name!r}. {nearest(name, known)}")
 
     def flags(self, scores: Sequence[Score], *, failed: bool) -> list[Flag]:
         """Why a trace counts as flagged: the terms of every alternative that holds, sorted; empty where none does."""

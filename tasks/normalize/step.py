@@ -16,10 +16,10 @@ from twiceshy.identity import digest
 from twiceshy.policy import ToolsPolicy
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from tasks.contracts import Table
-    from tasks.normalize.flagging import Rule
+    from tasks.normalize.flagging import Flag, Rule
     from twiceshy.errors import TwiceshyError
 
     Row = dict[str, Any]
@@ -44,11 +44,12 @@ def normalize(
     policies: Mapping[str, ToolsPolicy],
     harness_state: str,
     rule: Rule | None = None,
+    kept: Mapping[str, Sequence[Flag]] | None = None,
 ) -> Normalized:
     """Whole traces, put together. spans: `RedactedSpans`, every span of each trace, in any order; scores: `ScoreRecords`, redacted.
 
     policies: the tools policy of each workflow; a trace of no known workflow has every tool a write. rule: which traces count as flagged; by default
-    those that ended in an error and those with a bad score.
+    those that ended in an error and those with a bad score. kept: the flags that a trace has already; no rule takes one away.
     """
     traces: list[Row] = []
     span_rows: list[Row] = []
@@ -59,7 +60,10 @@ def normalize(
         workflow = next((row["workflow"] for row in rows if row["workflow"]), "")
         policy = policies.get(workflow) or ToolsPolicy(workflow=workflow)
         try:
-            made = put_together(rows, judged.get(trace_id, []), policy, rule=rule, harness_state=harness_state)
+            had = (kept or {}).get(trace_id, ())
+            made = put_together(
+                rows, judged.get(trace_id, []), policy, rule=rule, harness_state=harness_state, kept=had
+            )
         except (Unrecordable, FormatError) as broken:
             unread.append(_unread(trace_id, rows, broken, harness_state))
             continue

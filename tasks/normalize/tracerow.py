@@ -42,20 +42,43 @@ class Rows(NamedTuple):
 
 
 def put_together(
-    rows: Sequence[Row], scores: Sequence[Row], policy: ToolsPolicy, *, rule: Rule | None, harness_state: str
+    rows: Sequence[Row],
+    scores: Sequence[Row],
+    policy: ToolsPolicy,
+    *,
+    rule: Rule | None,
+    harness_state: str,
+    kept: Sequence[Flag] = (),
 ) -> Rows:
-    """One trace. rows: all its redacted spans (`RedactedSpans`), duplicates and all; scores: those of this trace. Running it on its own spans changes nothing."""
-    tree = grown(_as_redacted(row) for row in distinct(rows))
-    shadow(tree.nodes)
+    """One trace. rows: all its redacted spans (`RedactedSpans`), duplicates and all; scores: those of this trace; kept: flags that it has already.
+
+    Running it on its own spans changes nothing.
+    """
+    tree = _tree(rows)
     passages = crossed(tree.nodes, policy)
-    top = blocks.root(tree.nodes)
-    failed = top is not None and bool(top.row["is_error"])
-    flags = rule.flags(scores, failed=failed) if rule else flagged(scores, failed=failed)
-    whole = _Whole(tree, passages, list(scores), policy, flags, failed)
+    failed = _failed(tree)
+    found = rule.flags(scores, failed=failed) if rule else flagged(scores, failed=failed)
+    whole = _Whole(tree, passages, list(scores), policy, sorted({*found, *kept}), failed)
     spans = _span_rows(tree, passages, harness_state)
     return Rows(
         _trace_row(whole, spans, harness_state), spans, [_crossing_row(passage, harness_state) for passage in passages]
     )
+
+
+def ended_in_error(rows: Sequence[Row]) -> bool:
+    """Whether a trace, of which these are all spans, says that it went wrong."""
+    return _failed(_tree(rows))
+
+
+def _tree(rows: Sequence[Row]) -> Tree:
+    tree = grown(_as_redacted(row) for row in distinct(rows))
+    shadow(tree.nodes)
+    return tree
+
+
+def _failed(tree: Tree) -> bool:
+    top = blocks.root(tree.nodes)
+    return top is not None and bool(top.row["is_error"])
 
 
 class _Whole(NamedTuple):

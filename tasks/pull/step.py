@@ -13,6 +13,7 @@ from tasks.contracts import Quarantine, quarantined, validated
 from tasks.pull.claims import claimed
 from tasks.pull.lengths import caps, marked
 from tasks.pull.schema import Pulls
+from tasks.pull.survey import began_in
 from tasks.sources.records import SYNTHETIC, frame
 from tasks.sources.schema import ScoreRecords, SpanRecords
 from twiceshy.identity import digest
@@ -29,17 +30,24 @@ _NO_SCORES = pl.DataFrame(schema={"score_id": pl.String})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """What earlier pulls left: the rows of `pulls`, (trace_id, row_id) of every stored span that a source gave, and the stored score_ids."""
+    """What earlier pulls left: the rows of `pulls`, (trace_id, row_id) of every stored span that a source gave, and the stored score_ids.
+
+    retake: traces of which nothing was kept under the policy of that time; they are read again wherever they lie in the window.
+    """
 
     pulls: pl.DataFrame = field(default_factory=Pulls.no_rows)
     spans: pl.DataFrame = field(default_factory=_NO_SPANS.clone)
     scores: pl.DataFrame = field(default_factory=_NO_SCORES.clone)
+    retake: Collection[str] = ()
 
     @classmethod
-    def of(cls, *, pulls: pl.DataFrame, spans: pl.DataFrame, scores: pl.DataFrame) -> Self:
+    def of(
+        cls, *, pulls: pl.DataFrame, spans: pl.DataFrame, scores: pl.DataFrame, retake: Collection[str] = ()
+    ) -> Self:
         """From the stored tables `pulls`, `spans` (less the roots that normalize added) and `scores`."""
-        given = spans.filter(pl.col("dialect") != SYNTHETIC).select("trace_id", "row_id")
-        return cls(pulls=pulls, spans=given, scores=scores.select("score_id"))
+        wanted = pl.col("trace_id").is_in(list(retake))
+        given = spans.filter((pl.col("dialect") != SYNTHETIC) & ~wanted).select("trace_id", "row_id")
+        return cls(pulls=pulls, spans=given, scores=scores.select("score_id"), retake=retake)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +80,7 @@ class Pulled(NamedTuple):
 def pull(source: Source, window: Window, terms: Terms, known: Known | None = None) -> Pulled:
     """A window of a source, but for what earlier pulls have.
 
-    A file is read again only if it changed, or if a trace that grew has rows in it. A time window takes the traces that began in it, and those known
+    A file is read again only if it changed, or if a trace has rows in it that grew or of which nothing was kept. A time window takes the traces that began in it, and those known
     before of which a row is new, however late it came. Raises InputError where a file is missing, empty, damaged or of another format.
     """
     known = known or Known()
@@ -90,7 +98,8 @@ def pull(source: Source, window: Window, terms: Terms, known: Known | None = Non
     files = [held.only(chosen) for held in read]
     spans, scores = _joined(files)
     if unchanged:
-        again = _again(source, window, {raw.name for raw in unchanged}, _short(spans, known), terms)
+        wanted = {*_short(spans, known)["trace_id"], *known.retake}
+        again = _again(source, window, {raw.name for raw in unchanged}, wanted, terms)
         spans, scores = _joined([*files, *again])
     spans = marked(spans, caps(pl.concat([SpanRecords.no_rows(), *(held.spans for held in read)])))
     return Pulled(
@@ -187,11 +196,9 @@ def _chosen(read: list[_File], window: Window, known: Known) -> pl.Series:
         [rows.join(known.spans, on="row_id", how="anti")["trace_id"], scores.join(known.scores, on="score_id", how="anti")["trace_id"]]
     )  # fmt: skip
     began = rows.group_by("trace_id").agg(pl.col("start_ns").min())
-    after = pl.lit(value=True) if window.start_ns is None else pl.col("start_ns") >= window.start_ns
-    before = pl.lit(value=True) if window.end_ns is None else pl.col("start_ns") < window.end_ns
     inside = (
         pl.col("start_ns").is_null()
-        | (after & before)
+        | began_in(window)
         | pl.col("trace_id").is_in(known.spans["trace_id"].unique().implode())
     )
     return began.filter(inside & pl.col("trace_id").is_in(fresh.unique().implode()))["trace_id"].sort()
@@ -204,11 +211,11 @@ def _short(spans: pl.DataFrame, known: Known) -> pl.DataFrame:
     )
 
 
-def _again(source: Source, window: Window, names: set[str], short: pl.DataFrame, terms: Terms) -> Iterator[_File]:
-    """From the files that did not change, the traces that grew elsewhere."""
-    wanted = short["trace_id"].unique()
-    if wanted.is_empty():
+def _again(source: Source, window: Window, names: set[str], trace_ids: set[str], terms: Terms) -> Iterator[_File]:
+    """From the files that did not change, the traces that grew elsewhere, and those to be taken again."""
+    if not trace_ids:
         return
+    wanted = pl.Series(sorted(trace_ids))
     for raw in source.fetch(window):
         if raw.name in names:
             (held,) = _checked([_read(source, raw, "", terms)])

@@ -1,11 +1,12 @@
 """Traces by workflow, since each has a policy of its own; and what came of them, put together again."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import polars as pl
 
 from tasks.contracts import Quarantine, quarantined
+from tasks.pull.claims import claimed
 from tasks.redact.leakscan import Known
 from tasks.redact.schema import RedactedSpans
 from tasks.sources.schema import ScoreRecords
@@ -36,6 +37,20 @@ class Joined(NamedTuple):
     scores: pl.DataFrame
     quarantine: pl.DataFrame
     known: Mapping[str, Sequence[Known]]
+
+
+def retakable(
+    spans: pl.DataFrame, policies: Mapping[str, Policy], tools: Mapping[str, Collection[str]], *, asked: str | None
+) -> list[str]:
+    """The traces that are held bare, and that another policy than the one of that time speaks of now: a pull takes them again.
+
+    spans: the stored ones. policies: of each workflow that can be redacted. tools: of each known workflow. asked: the workflow of traces that name none.
+    """
+    held = pl.col("key_id").eq(UNCLAIMED.key_id) | (pl.col("holds").list.len() > 0)
+    bare = spans.filter(held.any().over("trace_id"))
+    now = claimed(bare, tools, asked=asked).select("trace_id", "workflow", "policy_digest").unique()
+    digests = {name: policy.digest for name, policy in policies.items()}
+    return sorted({trace_id for trace_id, name, stamp in now.iter_rows() if name in digests and digests[name] != stamp})
 
 
 def shares(spans: pl.DataFrame, scores: pl.DataFrame, workflows: Sequence[str]) -> Iterator[Share]:

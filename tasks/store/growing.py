@@ -27,10 +27,10 @@ class Growth:
     trace_ids: frozenset[str] = field(default_factory=frozenset)
 
     @classmethod
-    def of(cls, head: Snapshot | None, *, pulls: pl.DataFrame, spans: pl.DataFrame) -> Self:
-        """From the rows of `pulls`, whose ids name the shard, and spans of every trace that was pulled."""
+    def of(cls, head: Snapshot | None, *, pulls: pl.DataFrame, trace_ids: Collection[str]) -> Self:
+        """From the rows of `pulls`, whose ids name the shard, and every trace that comes in."""
         named = sha256("".join(sorted(pulls["pull_id"])).encode()).hexdigest()
-        return cls(head=head, shard=named[:16], trace_ids=frozenset(spans["trace_id"]))
+        return cls(head=head, shard=named[:16], trace_ids=frozenset(trace_ids))
 
     def by_trace(self, table: Contract, fresh: pl.DataFrame) -> Grown:
         """A table of which a trace has all its rows in one piece: what its traces had before gives way, whether or not they bring rows again."""

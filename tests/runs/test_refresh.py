@@ -1,11 +1,12 @@
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
 
-from checkouts import AS_OF, DAYS, a_checkout, give
+from checkouts import AS_OF, DAYS, ROOT, a_checkout, give
 from flows.checkout import Checkout
 from twiceshy.errors import InputError
 
@@ -134,6 +135,108 @@ def test_unclaimed_traces_are_held_bare(tmp_path: Path) -> None:
         .row(0)
         == (spans.height,) * 7
     )
+
+
+def decisions(place: Checkout) -> dict[str, tuple[str, list[str]]]:
+    from tasks.admit.schema import Admissions
+
+    found = rows(place, Admissions).select("trace_id", "decision", "reasons")
+    return {trace: (decision, reasons) for trace, decision, reasons in found.iter_rows()}
+
+
+def corpus_of(place: Checkout) -> list[pl.DataFrame]:
+    """What a refresh makes of traces, by trace: where the rows lie in their shards does not count."""
+    from tasks.admit.schema import Admissions
+    from tasks.normalize.schema import Crossings, Scores, Spans, Traces
+
+    keys = {Traces: ["trace_id"], Spans: ["row_id"], Scores: ["score_id"], Crossings: ["trace_id", "seq", "sub"]}
+    return [
+        rows(place, table).sort(keys.get(table, ["trace_id"]))
+        for table in (Traces, Spans, Scores, Crossings, Admissions)
+    ]
+
+
+@pytest.mark.parametrize("late", ["redaction.yaml", "tools.yaml", "invariants.yaml"])
+def test_traces_wait_for_a_file_that_is_not_written_yet(tmp_path: Path, late: str) -> None:
+    """Nothing that came too early is lost: with the file there, the next refresh comes to what it would have come to at once."""
+    policies = tmp_path / "policies"
+    shutil.copytree(ROOT / "data/policies", policies)
+    file = policies / "refund" / late
+    written = file.read_text(encoding="utf-8")
+    file.unlink()
+    place = a_checkout(tmp_path / "early", policies=policies)
+    first = refreshed(place)
+    early = decisions(place)
+    refund = {trace for trace, (_, reasons) in early.items() if f"waits_for:refund/{late}" in reasons}
+    assert {early[trace][0] for trace in refund} <= {"hold"}
+    assert bool(refund) is (late == "redaction.yaml")  # without the other two nothing is found that would be considered
+    assert {held["file"] for held in first["awaited"]} == {str(file)}
+    assert refreshed(place)["corpus_id"] == first["corpus_id"]
+    file.write_text(written, encoding="utf-8")
+    now, whole = Checkout.at(tmp_path / "early", {}), a_checkout(tmp_path / "whole", policies=policies)
+    taken = refreshed(now)
+    refreshed(whole)
+    assert balanced(taken)
+    assert taken["awaited"] == []
+    assert "promote" in {decision for decision, _ in decisions(now).values()}
+    for ours, theirs in zip(corpus_of(now), corpus_of(whole), strict=True):
+        assert ours.drop("harness_state").equals(theirs.drop("harness_state"))
+
+
+def test_traces_that_a_policy_did_not_name_are_taken_again_once_it_does(tmp_path: Path) -> None:
+    """A field that nobody named holds a trace bare: with the field named, the same file gives what it holds."""
+    policies = tmp_path / "policies"
+    shutil.copytree(ROOT / "data/policies", policies)
+    file = policies / "refund" / "redaction.yaml"
+    written = file.read_text(encoding="utf-8")
+    lines = [line for line in written.splitlines() if "policy_limit_gbp" not in line]
+    assert len(lines) < len(written.splitlines())
+    file.write_text("\n".join(lines), encoding="utf-8")
+    place = a_checkout(tmp_path / "early", policies=policies)
+    refreshed(place)
+    held = {trace for trace, (_, reasons) in decisions(place).items() if "hold:unknown_field" in reasons}
+    assert {decisions(place)[trace][0] for trace in held} == {"hold"}
+    file.write_text(written, encoding="utf-8")
+    now = Checkout.at(tmp_path / "early", {})
+    assert balanced(refreshed(now))
+    assert not any("hold:unknown_field" in reasons for _, reasons in decisions(now).values())
+
+
+def test_a_rule_is_asked_about_traces_that_are_here_already(tmp_path: Path) -> None:
+    from tasks.normalize.schema import Traces
+
+    place, at_once = a_checkout(tmp_path / "later"), a_checkout(tmp_path / "once")
+    refreshed(place, flagged="status == 'error'")
+    before = dict(rows(place, Traces).select("trace_id", "flagged").iter_rows())
+    later = refreshed(place, flagged="status == 'ok'")
+    assert later["rejudged"] == list(before.values()).count(False) > 0
+    assert balanced(later)
+    assert rows(place, Traces)["flagged"].all()
+    refreshed(at_once, flagged="status == 'ok' or status == 'error'")
+    for ours, theirs in zip(corpus_of(place), corpus_of(at_once), strict=True):
+        assert ours.equals(theirs)
+    again = refreshed(place, flagged="status == 'error'")
+    assert (again["rejudged"], again["corpus_id"]) == (0, later["corpus_id"])
+
+
+def test_a_rule_is_asked_about_no_trace_outside_its_window(tmp_path: Path) -> None:
+    from tasks.normalize.schema import Traces
+
+    place = a_checkout(tmp_path, days=2)
+    refreshed(place, flagged="status == 'error'")
+    day = place.config.path("samples") / DAYS[0]
+    held = refreshed(place, day, flagged="status == 'ok'")
+    flagged = rows(place, Traces).filter("flagged")
+    assert 0 < held["rejudged"] < rows(place, Traces).height
+    assert {flag["flag"] for flags in flagged["flags"] for flag in flags} == {"status == 'ok'", "status == 'error'"}
+
+
+def test_a_score_that_no_trace_has_is_refused_before_anything_is_kept(tmp_path: Path) -> None:
+    place = a_checkout(tmp_path)
+    with pytest.raises(InputError, match=r"no trace here has a 'statsu'\. Did you mean 'status'"):
+        refreshed(place, flagged="status == 'error' or statsu == 'ok'")
+    assert place.corpus.head() is None
+    assert not list(tmp_path.rglob("raw/*"))
 
 
 @pytest.mark.parametrize(

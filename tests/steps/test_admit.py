@@ -165,6 +165,9 @@ def test_unflagged_failure_is_considered(tmp_path: Path) -> None:
         ({"marks": ["truncated", "tz_missing"]}, ["flag:truncated"]),
         ({"holds": ["unknown_field"]}, ["hold:unknown_field"]),
         ({"policy_digest": None, "key_id": None}, ["not_redacted"]),
+        ({"key_id": "unclaimed", "holds": ["unknown_field"]}, ["waits_for:refund/redaction.yaml"]),
+        ({"key_id": "unclaimed", "workflow": "unheard"}, ["waits_for:unheard/tools.yaml"]),
+        ({"key_id": "unclaimed", "workflow": None}, ["no_workflow"]),
         ({"workflow": None}, ["no_workflow", "unexplained"]),
         ({"workflow": "unheard"}, ["no_policy", "unexplained"]),
         ({"pins": "{}"}, ["version_unknown:harness.tool"]),
@@ -190,7 +193,7 @@ def test_detector_alone_cannot_be_judged(tmp_path: Path) -> None:
     }
     corpus = a_corpus([failed], scratch=tmp_path, workflows=workflows)
     assert decisions(admitted(corpus, tmp_path, workflows=workflows)) == {
-        "1": ("hold", ["no_invariant", "version_unknown:harness.workflow"])
+        "1": ("hold", ["no_invariant", "version_unknown:harness.workflow", "waits_for:bare/invariants.yaml"])
     }
 
 

@@ -1,3 +1,4 @@
+import re
 from typing import Any
 
 import pytest
@@ -30,6 +31,23 @@ def a_score(
 def test_rule_decides_what_is_flagged(rule: str, held: bool) -> None:  # noqa: FBT001 - a row of the table
     scores = [a_score(value=0.0), a_score("grade", label="poor", origin="llm")]
     assert bool(Rule(rule).flags(scores, failed=True)) is held
+
+
+@pytest.mark.parametrize(
+    ("rule", "says"),
+    [
+        ("reward == 0", None),
+        ("status == 'ok' or tag == 'x' and reward > 0", None),
+        ("rewrd == 0", "no trace here has a 'rewrd'. Did you mean 'reward'?"),
+        ("reward == 0 or sentiment < 1", "no trace here has a 'sentiment'. Known: reward, status, tag."),
+    ],
+)
+def test_rule_may_only_speak_of_what_some_trace_has(rule: str, says: str | None) -> None:
+    if says is None:
+        Rule(rule).refuse_unknown(["reward"])
+        return
+    with pytest.raises(FlagError, match=re.escape(says)):
+        Rule(rule).refuse_unknown(["reward"])
 
 
 def test_flags_name_their_terms_and_sources() -> None:

@@ -21,7 +21,7 @@ def a_draft(corpus: Corpus, pull: str, *spans: tuple[str, int]) -> Draft:
     """A draft that took in one pull: (trace, row) of each of its spans."""
     pulls = made(Pulls, {"pull_id": pull * 64}) if spans else Pulls.no_rows()
     held = made(Spans, *({"trace_id": trace, "row_id": f"{row:064x}"} for trace, row in spans))
-    draft = Draft.of(corpus.head(), pulls=pulls, spans=held, harness_state="h")
+    draft = Draft.of(corpus.head(), pulls=pulls, trace_ids=held["trace_id"], harness_state="h")
     traces = made(Traces, *({"trace_id": trace} for trace in sorted({trace for trace, _ in spans})))
     draft.take(traces=traces, spans=held, scores=Scores.no_rows(), crossings=Crossings.no_rows())
     draft.set_aside()

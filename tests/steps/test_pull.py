@@ -1,5 +1,6 @@
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from tasks.normalize.step import normalize, unredacted
 from tasks.pull.claims import claimed
 from tasks.pull.lengths import caps
 from tasks.pull.step import Known, Pulled, Terms, pull
+from tasks.pull.survey import survey
 from tasks.sources import openai_chat, otlp
 from tasks.sources.source import Raw, Source, Window
 from traces import CALLED, HARNESS, ROOT, a_request, a_run, a_span, a_wire_span, mapped, real, said, told
@@ -180,6 +182,25 @@ def test_normalized_growth_equals_one_pull(tmp_path: Path) -> None:
     first = a_pull(otlp.source, a)
     a_file(b, wired("1", start=3))
     assert whole(a_pull(otlp.source, a, b, before=known(first))).equals(whole(a_pull(otlp.source, a, b)))
+
+
+def test_trace_of_which_nothing_was_kept_is_pulled_again_from_a_file_that_did_not_change(tmp_path: Path) -> None:
+    file = a_file(tmp_path / "a.jsonl", wired("1"), wired("2", trace="b"))
+    first = a_pull(otlp.source, file)
+    one = first.spans["trace_id"][0]
+    before = known(first)
+    assert a_pull(otlp.source, file, before=before).spans.is_empty()
+    held = before.spans.filter(pl.col("trace_id") != one)
+    again = a_pull(otlp.source, file, before=replace(before, spans=held, retake=[one]))
+    assert again.spans.equals(first.spans.filter(trace_id=one))
+    assert (again.pulls.height, again.unfound) == (0, ())
+
+
+def test_survey_names_the_traces_of_a_window_and_their_scores(tmp_path: Path) -> None:
+    file = a_file(tmp_path / "a.jsonl", wired("1"))
+    everything = survey(otlp.source, Window(paths=(file,)))
+    assert everything.traces == set(a_pull(otlp.source, file).spans["trace_id"])
+    assert survey(otlp.source, Window(paths=(file,), end_ns=1)).traces == frozenset()
 
 
 def test_stored_tables_say_what_is_known() -> None:
