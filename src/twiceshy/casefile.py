@@ -96,12 +96,38 @@ class Expect(Record, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Review(Record, frozen=True, kw_only=True, omit_defaults=True):
-    """The decision of a person, or that none was taken yet."""
+    """The decision of a person, or that none was taken yet. A `draft` was made of a run, and no gate takes it.
 
-    status: Literal["proposed", "promoted"] = "proposed"
+    accepted_simulated: digests of answers that nobody recorded and that the person accepts as the record all the same.
+    """
+
+    status: Literal["draft", "proposed", "promoted"] = "proposed"
     by: str | None = None
     date: str | None = None
     why: str | None = None
+    accepted_simulated: list[str] = []
+
+
+class Unrecorded(Record, frozen=True, kw_only=True):
+    """An answer of a kept run that nobody recorded: at which step, of which boundary (`tool:NAME`), by whom, and the digest by which a person accepts it."""
+
+    place: str
+    boundary: str
+    by: str
+    digest: str
+
+
+class FromRun(Record, frozen=True, kw_only=True, omit_defaults=True):
+    """The run that a case was drafted from: how it was made, by which candidate, and where it was a replay the case (with its digest) and the mode."""
+
+    source: Literal["explore", "replay", "record"]
+    candidate: str
+    run: str
+    """The digest of the kept run."""
+    case: str | None = None
+    case_digest: str | None = None
+    mode: str | None = None
+    simulated: list[Unrecorded] = []
 
 
 # Fields that came after the first cases were pinned: unused, they leave a case's digest what it was.
@@ -150,6 +176,8 @@ class Case(Record, frozen=True, kw_only=True):
     overlay: list[Spec] | UnsetType = UNSET
     """Invariants of this case alone: one with an id that the workflow has stands in its place, another is added."""
     envelope_digest: str = ""
+    from_run: FromRun | UnsetType = UNSET
+    """Where it was drafted from a run, which one, and the answers in it that nobody recorded."""
     review: Review = Review()
 
     def judges(self, opportunity: int | None = None) -> list[Judge]:

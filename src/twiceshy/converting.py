@@ -27,9 +27,10 @@ if TYPE_CHECKING:
     from twiceshy.transcript import RowChange
 
 _HEAD = """\
-# Proposed from what the case recorded; nothing here is invented. Rows that you add go under `invented`, and every report names them.
+# Proposed from what the case recorded. {invented} Rows that you add go under `invented`, and every report names them.
 # A table answers "none" for a missing row only once it is `closed: true`. What a write changes is for you to say: put it in the place of `unsettle`.
 """
+_NOTHING, _SIMULATED = "Nothing here is invented.", "Rows under `invented` rest on answers that nobody recorded."
 _PROSE_WORDS = 4
 """A text of more words is prose: another version of the agent words it otherwise."""
 
@@ -63,7 +64,9 @@ def to_world(loaded: LoadedCase, policy: ToolsPolicy) -> Conversion:
         goals = list(_goals(loaded, policy, seeded.world))
         changed["expect"] = msgspec.structs.replace(case.expect, goal=goals)
     case = msgspec.structs.replace(case, **changed)
-    return Conversion(case, casefile.case_text(case), _HEAD + _yaml(seeded.world), seeded.notes)
+    invented = any("invented" in table for table in seeded.world["tables"].values())
+    head = _HEAD.format(invented=_SIMULATED if invented else _NOTHING)
+    return Conversion(case, casefile.case_text(case), head + _yaml(seeded.world), seeded.notes)
 
 
 def diff(loaded: LoadedCase, made: Conversion, root: Path) -> str:

@@ -90,6 +90,8 @@ class Crossing(Record, frozen=True, kw_only=True, omit_defaults=True):
     effect: Effect | None = None
     tightened: bool = False
     """A server hinted that this tool writes: a write, whatever tools.yaml says."""
+    simulated: bool = False
+    """Nobody recorded this answer: a simulator, a world or the replay itself gave it in a run that was kept, or it was recorded of another request."""
     proposed: Any | UnsetType = UNSET
     seen: Any | UnsetType = UNSET
     raw: Any | UnsetType = UNSET

@@ -82,7 +82,7 @@ def explore(session: Session, task: Task, simulator: Simulator, corpus: Iterable
 
 
 def examples(tool: str, args: Any, records: Iterable[Envelope]) -> list[Example]:
-    """The recorded calls of a tool that succeeded, the nearest to these arguments first; of equally near ones the first recorded."""
+    """The recorded calls of a tool that succeeded and that nobody simulated, the nearest to these arguments first; of equally near ones the first recorded."""
     held = [
         Example(crossing.asked, crossing.shown if crossing.raw is UNSET else crossing.raw)
         for envelope in records
@@ -90,6 +90,7 @@ def examples(tool: str, args: Any, records: Iterable[Envelope]) -> list[Example]
         if (crossing.kind, crossing.name) == (Kind.TOOL, tool)
         and crossing.error is None
         and crossing.blocked_by is None
+        and not crossing.simulated
     ]
     known = [example for example in held if example.args is not UNSET and example.answer is not UNSET]
     return sorted(known, key=lambda example: len(differences(example.args, args)))

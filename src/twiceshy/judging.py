@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from msgspec import UNSET
 
 from twiceshy import casefile, invariants, policy, redaction
+from twiceshy.acceptance import refuse_unaccepted
 from twiceshy.agreement import agreement
 from twiceshy.champion import harness_state
 from twiceshy.cutpoint import CutPoint, UnknownBoundary
@@ -89,13 +90,17 @@ def rules_of(policies: Path, workflow: str, keyring: Keyring, *, known_tools: Co
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """How a run is judged. judges: one judging mode for every case; none means each case's own (`auto`). bench: where the judge of the semantic tier is asked."""
+    """How a run is judged. judges: one judging mode for every case; none means each case's own (`auto`). bench: where the judge of the semantic tier is asked.
+
+    drafts: whether a draft may be looked at that no person has accepted; what it comes to proves nothing.
+    """
 
     judges: Sequence[Judge] = ()
     trials: int = 2
     limits: Limits = field(default_factory=Limits)
     accepted: Sequence[str] = ()
     bench: Bench = field(default_factory=Unconfigured)
+    drafts: bool = False
 
     def judges_of(self, grader: CaseGrader) -> Sequence[Judge]:
         """The judging modes of a case under these terms."""
@@ -165,7 +170,8 @@ def graders(
     """A grader a case. Everything about a case that can be refused is refused here, before the first trial.
 
     champion: whose calls a candidate's are measured by, where a case has no annotation of its own. boundaries: what the candidate declares, as `kind:name`;
-    None where none is at hand. Raises CaseError for an invariant the workflow lacks, LiveWrite where a judging mode names a write live.
+    None where none is at hand. Raises CaseError for an invariant the workflow lacks, LiveWrite where a judging mode names a write live,
+    and where `terms` take no drafts CaseError for one.
     """
     made = [
         case_grader(
@@ -175,6 +181,8 @@ def graders(
     ]  # fmt: skip
     for grader in made:
         loaded = grader.loaded
+        if not terms.drafts:
+            refuse_unaccepted(loaded, terms.judges_of(grader))
         _prove_world(grader, rules, terms)
         _refuse_floor(grader, terms)
         for judge in terms.judges_of(grader):

@@ -1,4 +1,4 @@
-"""`twiceshy case`: list, show, convert and validate the catalog."""
+"""`twiceshy case`: list, show, convert and validate the catalog; `drafts.py` has `from-run`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from twiceshy.cli.drafts import from_run
 from twiceshy.cli.options import CasesOption, configured, keyring, one_case
 from twiceshy.errors import ConfigurationError, InputError
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from twiceshy.casefile import LoadedCase
 
 case_app = typer.Typer(help="Inspect and check the cases of the catalog.", no_args_is_help=True, rich_markup_mode=None)
+case_app.command("from-run")(from_run)
 
 
 @case_app.command("ls")
@@ -44,16 +46,19 @@ def show(
 
       twiceshy case show refund-3a4d36f7d30b
     """
-    from twiceshy import casefile
+    from twiceshy import acceptance, casefile
 
     loaded = one_case(case, _loaded(cases))
     typer.echo(casefile.case_text(loaded.case), nl=False)
     typer.echo(f"# {loaded.path / 'envelope.jsonl'}: {len(loaded.envelope.crossings)} crossings")
     if loaded.world is not None:
         typer.echo(f"# {loaded.world.path}: invented rows: {', '.join(loaded.world.file.invented) or 'none'}")
+    waiting = {crossing.place for crossing in acceptance.unaccepted(loaded)}
     for crossing in loaded.envelope.crossings:
         effect = f" {crossing.effect}" if crossing.effect else ""
-        typer.echo(f"# {crossing.place:<6} {crossing.kind}:{crossing.name}{effect}")
+        how = "not accepted" if crossing.place in waiting else "accepted, or answered by the world"
+        simulated = f" simulated, {how}: {acceptance.answer_digest(crossing)}" if crossing.simulated else ""
+        typer.echo(f"# {crossing.place:<6} {crossing.kind}:{crossing.name}{effect}{simulated}")
 
 
 @case_app.command("convert")

@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from twiceshy.cli.options import CandidateOption, CasesOption, WeakOption, configured
-from twiceshy.cli.replays import CaseName, Payloads, Verbose, opened
+from twiceshy.cli.options import CandidateOption, CasesOption, RunOption, WeakOption, configured
+from twiceshy.cli.replays import CaseName, Payloads, Verbose, keep, opened
 from twiceshy.outcome import Mode, Outcome
 
 if TYPE_CHECKING:
+    from twiceshy.casefile import LoadedCase
     from twiceshy.exploring import Exploration
+    from twiceshy.grading import TrialVerdict
+    from twiceshy.reporting.transcripttext import Options
 
 SimulatorOption = Annotated[str, typer.Option("--simulator", help="Who answers misses: nearest or openai.")]
 UrlOption = Annotated[
@@ -34,6 +37,7 @@ def explore(
     replies: RepliesOption = None,
     verbose: Verbose = False,
     show_payloads: Payloads = True,
+    run: RunOption = None,
     cases: CasesOption = None,
     allow_weak_isolation: WeakOption = False,
 ) -> None:
@@ -44,36 +48,43 @@ def explore(
     For example:
 
       twiceshy explore scheduling-7a928c9d50ad -c examples.scheduling:fixed
+
+      twiceshy explore scheduling-7a928c9d50ad -c examples.scheduling:fixed --run runs/friday
     """
     import msgspec
 
     from twiceshy import exploring, judging
-    from twiceshy.reporting import transcripttext
+    from twiceshy.keeping import Replayed, of_replay, refuse_existing
+    from twiceshy.reporting.transcripttext import Options
     from twiceshy.simulators import Settings
     from twiceshy.simulators import simulator as made
 
     settings = Settings(url=simulator_url, model=simulator_model, key=os.environ.get("TWICESHY_SIMULATOR_KEY"), replies=replies)  # fmt: skip
-    who, terms, outcomes = made(simulator, settings), judging.Terms(), []
+    refuse_existing(run)
+    who, terms, outcomes = made(simulator, settings), judging.Terms(drafts=True), []
     with opened(case, candidate, cases, weak=allow_weak_isolation) as (session, loaded, rules):
         corpus = judging.load_cases(cases or configured().path("cases"))
+        known = [one for one in corpus if one.case.workflow == loaded.case.workflow]
         grader = judging.graders([loaded], rules, terms)[0]
         for own in grader.judges:
             judge = msgspec.structs.replace(own, mode=Mode.EXPLORE)
-            task = rules.task(loaded, judge, terms)
-            found = exploring.explore(
-                session, task, who, [one for one in corpus if one.case.workflow == loaded.case.workflow]
-            )
-            transcript = found.played.transcript
-            verdict = grader.trial(transcript, judge.cut)
+            found = exploring.explore(session, rules.task(loaded, judge, terms), who, known)
+            verdict = grader.trial(found.played.transcript, judge.cut)
             outcomes.append(verdict.outcome)
             typer.echo(f"{loaded.case.id} [{judge.cut.label}]")
-            options = transcripttext.Options(whole=verbose, payloads=show_payloads)
-            typer.echo(transcripttext.render(loaded.envelope, transcript, verdict, options), nl=False)
-            _label(found)
+            _show(loaded, found, verdict, Options(whole=verbose, payloads=show_payloads))
+            if run is not None:
+                ready = session.ready
+                how = Replayed("explore", candidate, judge.cut.label, ready.isolation.value, ready.versions)
+                keep(run, own, of_replay(loaded, found.played.transcript, verdict, how, found.told))
     raise typer.Exit(4 if Outcome.ERROR in outcomes else 3)
 
 
-def _label(found: Exploration) -> None:
+def _show(loaded: LoadedCase, found: Exploration, verdict: TrialVerdict, options: Options) -> None:
+    """The run step by step, and what of it was simulated."""
+    from twiceshy.reporting import transcripttext
+
+    typer.echo(transcripttext.render(loaded.envelope, found.played.transcript, verdict, options), nl=False)
     for told in found.told:
         typer.echo(f"  simulated: {told.tool} at {told.place}, by {told.by}")
     if found.stopped:

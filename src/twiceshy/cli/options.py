@@ -62,6 +62,14 @@ TimeoutOption = Annotated[
     float | None,
     typer.Option("--timeout-case", min=0.1, help="Seconds of wall clock a trial may take.", show_default="60"),
 ]
+RunOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--run",
+        help="A new folder in which the run is kept, one below it a judging mode, for `twiceshy case from-run`.",
+        show_default=False,
+    ),
+]
 WeakOption = Annotated[
     bool,
     typer.Option(

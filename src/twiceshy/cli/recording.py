@@ -57,6 +57,12 @@ Workflow = Annotated[
         "--workflow", "-w", help="The workflow of its policies; a candidate names its own.", show_default=False
     ),
 ]
+Kept = Annotated[
+    Path | None,
+    typer.Option(
+        "--run", help="A new folder in which the run is kept besides, for `twiceshy case from-run`.", show_default=False
+    ),
+]
 _OPENAI, _ANTHROPIC = "https://api.openai.com/v1", "https://api.anthropic.com"
 
 
@@ -70,6 +76,7 @@ def record(
     anthropic_upstream: Anthropic = _ANTHROPIC,
     tools_upstream: Tools = None,
     mcp_upstream: Mcp = None,
+    run: Kept = None,
 ) -> None:
     """Run an agent live, its writes included, and add what crossed to a file of traces. Nothing is redacted yet.
 
@@ -82,9 +89,11 @@ def record(
 
       twiceshy record -w refund -o traces/run.jsonl --input '{"message": "..."}' -- node agent.mjs
     """
+    from twiceshy import keeping
     from twiceshy.gateway import spans
     from twiceshy.gateway.upstream import Upstreams
 
+    keeping.refuse_existing(run)
     spec = _spec(candidate, command or [], workflow)
     user = _input(given)
     upstreams = Upstreams(
@@ -95,6 +104,9 @@ def record(
     with out.open("ab") as file:
         code, made = _factory(spec, user) if spec.command is None else _command(spec.command, upstreams, user)
         file.write(spans.request(made) + b"\n")
+    if run is not None:
+        keeping.save(run, keeping.of_recording(made, candidate or spec.factory))
+        typer.echo(f"kept: {run}", err=True)
     typer.echo(f"{out}: trace {made.trace_id}, {len(made.crossings)} crossings, not redacted", err=True)
     raise typer.Exit(code)
 

@@ -15,6 +15,7 @@ from twiceshy.cli.options import (
     CasesOption,
     FreezeOption,
     LiveOption,
+    RunOption,
     WeakOption,
     bench,
     candidate_spec,
@@ -24,14 +25,16 @@ from twiceshy.cli.options import (
     one_case,
 )
 from twiceshy.errors import InputError
-from twiceshy.outcome import Outcome
+from twiceshy.outcome import Mode, Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from twiceshy.casefile import LoadedCase
-    from twiceshy.judging import Rules
+    from twiceshy.casefile import Judge, LoadedCase
+    from twiceshy.exchange import Ready
+    from twiceshy.judging import Judged, Rules
+    from twiceshy.keeping import Kept
     from twiceshy.running import Session
 
 CaseName = Annotated[str, typer.Argument(help="A case: its id, its signature or its path.", show_default=False)]
@@ -60,6 +63,7 @@ def replay(
     freeze: FreezeOption = None,
     verbose: Verbose = False,
     show_payloads: Payloads = True,
+    run: RunOption = None,
     cases: CasesOption = None,
     allow_weak_isolation: WeakOption = False,
 ) -> None:
@@ -72,35 +76,72 @@ def replay(
       twiceshy replay refund-3a4d36f7d30b -c examples.refund:buggy -v
 
       twiceshy replay refund-3a4d36f7d30b -c examples.refund:guarded --after 3 -v
+
+      twiceshy replay refund-3a4d36f7d30b -c examples.refund:guarded --run runs/guarded
     """
+    from twiceshy import keeping
     from twiceshy.judging import Terms, graders, judge_case
-    from twiceshy.reporting import colours, transcripttext
     from twiceshy.reporting.escaping import plain
     from twiceshy.results import Candidacy
     from twiceshy.sealing import Isolation
 
+    if run is not None and mode == Mode.STUB:
+        raise InputError("--run keeps nothing of the mode stub: all of it is the record's.")
+    keeping.refuse_existing(run)
     with opened(case, candidate, cases, weak=allow_weak_isolation) as (session, loaded, rules):
-        terms = Terms(judges=judges(mode, live, after, freeze, comparing=True), trials=1, bench=bench(configured()))
+        chosen = judges(mode, live, after, freeze, comparing=True)
+        terms = Terms(judges=chosen, trials=1, bench=bench(configured()), drafts=True)
         for judge in terms.judges:
             judge.cut.refuse_unknown(session.ready.boundaries)
         docket = graders([loaded], rules, terms, boundaries=session.ready.boundaries)
         judged = judge_case(session, docket[0], rules, terms, Candidacy())
-        complaint, isolation, declared = session.said, session.ready.isolation, session.ready.boundaries
-    for run in judged.modes:
-        typer.echo(f"{loaded.case.id} [{run.cut.label}]")
-        if verbose:
-            for name, state in run.cut.manifest(declared, rules.policy).items():
-                typer.echo(f"  {state:<12} {name}")
-        options = transcripttext.Options(whole=verbose, payloads=show_payloads)
-        text = transcripttext.render(loaded.envelope, run.deciding.transcript, run.verdict, options)
-        in_colour = colours.wanted(os.environ, terminal=sys.stdout.isatty())
-        typer.echo(colours.painted(text) if in_colour else text, nl=False)
+        complaint, ready = session.said, session.ready
+    _show(judged, ready, rules, verbose=verbose, payloads=show_payloads)
     if verbose and show_payloads and complaint:
         typer.echo("the command said on standard error:")
         typer.echo("".join(f"  {plain(line)}\n" for line in complaint.splitlines()[-20:]), nl=False)
-    if isolation is not Isolation.HERMETIC:
-        typer.echo(f"isolation: {isolation}: {isolation.meaning}", err=True)
+    if run is not None:
+        _keep(run, judged, candidate, ready)
+    if ready.isolation is not Isolation.HERMETIC:
+        typer.echo(f"isolation: {ready.isolation}: {ready.isolation.meaning}", err=True)
     raise typer.Exit(CODES[judged.result.outcome])
+
+
+def _show(judged: Judged, ready: Ready, rules: Rules, *, verbose: bool, payloads: bool) -> None:
+    """Each judging mode step by step, and what a draft still waits for."""
+    from twiceshy.acceptance import standing
+    from twiceshy.reporting import colours, transcripttext
+
+    loaded = judged.loaded
+    for held in judged.modes:
+        typer.echo(f"{loaded.case.id} [{held.cut.label}]")
+        if verbose:
+            for name, state in held.cut.manifest(ready.boundaries, rules.policy).items():
+                typer.echo(f"  {state:<12} {name}")
+        options = transcripttext.Options(whole=verbose, payloads=payloads)
+        text = transcripttext.render(loaded.envelope, held.deciding.transcript, held.verdict, options)
+        in_colour = colours.wanted(os.environ, terminal=sys.stdout.isatty())
+        typer.echo(colours.painted(text) if in_colour else text, nl=False)
+    if waits := standing(loaded, judged.judges):
+        typer.echo(f"  {waits}: what it comes to proves nothing, and no gate takes it.")
+
+
+def _keep(folder: Path, judged: Judged, candidate: str, ready: Ready) -> None:
+    """Each judging mode's run, for `case from-run`."""
+    from twiceshy import keeping
+
+    for judge, held in zip(judged.judges, judged.modes, strict=True):
+        how = keeping.Replayed("replay", candidate, held.cut.label, ready.isolation.value, ready.versions)
+        keep(folder, judge, keeping.of_replay(judged.loaded, held.deciding.transcript, held.verdict, how))
+
+
+def keep(folder: Path, judge: Judge, kept: Kept) -> None:
+    """Write the run of a judging mode, and say where."""
+    from twiceshy import keeping
+
+    path = folder / keeping.folder_of(judge.cut.label)
+    keeping.save(path, kept)
+    typer.echo(f"  kept: {path}")
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 """Proposes a world from what a case recorded: its reads become rows, its writes are logged, and what nobody recorded stays unknown.
 
-Every row comes from the record. What a write does to other rows the record does not say, so after it the tables it touches are unknown until a person says it.
+Every row comes from the record; one that rests on a simulated answer in it stands among the invented. What a write does to other rows the record does not say, so after it the tables it touches are unknown until a person says it.
 """
 
 from __future__ import annotations
@@ -48,13 +48,20 @@ class _Seeding:
 
     def read(self, tool: str, held: Sequence[Recording]) -> None:
         """The table and the binding of a read."""
+        held = sorted(
+            held, key=lambda recording: recording.crossing.simulated
+        )  # what was recorded comes first, and counts
         lasting = [recording for recording in held if not self._passing(recording) and not self._contradicts(recording)]
         answered = [recording for recording in lasting if recording.crossing.error is None]
-        failed = [recording for recording in lasting if recording.crossing.error is not None]
+        failed = [recording for recording in lasting if self._known_absent(recording)]
         key = _entity_key(answered, self.policy.of(tool).fold) if answered else None
         table = self._table(tool, key)
-        rows: list[Any] = [recording.answer if key else _whole(recording) for recording in answered]
-        self.tables[table]["rows"] = _distinct(rows)
+        rows = _distinct(_row(recording, key) for recording in answered if not recording.crossing.simulated)
+        simulated = _distinct(_row(recording, key) for recording in answered if recording.crossing.simulated)
+        invented = [row for row in simulated if row not in rows]
+        self.tables[table]["rows"] = rows
+        if invented:
+            self.tables[table]["invented"] = invented
         lookup: Written = {
             "table": table,
             "key": {name: f"${{args.{name}}}" for name in key} if key else {"args": "${args}"},
@@ -64,7 +71,7 @@ class _Seeding:
 
     def write(self, tool: str, held: Sequence[Recording]) -> None:
         """The log and the binding of a write. One without a known answer is left out: it would be an improvised one that does not say so."""
-        succeeded = [recording for recording in held if recording.crossing.error is None]
+        succeeded = [one for one in held if one.crossing.error is None and not one.crossing.simulated]
         stated = self.policy.of(tool).answer
         if not succeeded and stated is UNSET:
             self.notes.append(f"{tool} has no known answer, so the world does not answer it")
@@ -103,6 +110,13 @@ class _Seeding:
         self.tables[table]["absent"] = [
             dict(args) if key and isinstance(args, dict) else {"args": args} for args in reversed(once.values())
         ]
+
+    def _known_absent(self, recording: Recording) -> bool:
+        """Whether a call failed, and somebody recorded that: an absence that was only simulated is not taken for known."""
+        crossing = recording.crossing
+        if crossing.error is not None and crossing.simulated:
+            self.notes.append(f"{crossing.name} at {crossing.place} failed, which nobody recorded; it is left out")
+        return crossing.error is not None and not crossing.simulated
 
     def _passing(self, recording: Recording) -> bool:
         """Whether a failure says nothing of the world: a timeout, a reset. It is left out by its place."""
@@ -224,6 +238,11 @@ def _failure(recording: Recording) -> Written:
     if recording.raised is None:
         return {"type": error.type, "answer": templated(recording.answer, args)}
     return {"class": error.cls, "type": error.type, "message": _inserted(error.message, args)}
+
+
+def _row(recording: Recording, key: Sequence[str] | None) -> Written:
+    row: Any = recording.answer
+    return row if key else _whole(recording)
 
 
 def _distinct(rows: Iterable[Written]) -> list[Written]:
