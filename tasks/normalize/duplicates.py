@@ -37,8 +37,9 @@ def distinct(rows: Iterable[Row]) -> list[Row]:
 def shadow(nodes: Sequence[Node]) -> None:
     """Flag the second record of a doubled call `shadow_of:<span_id>` and fill the first one's empty fields from it; unclear pairs `maybe_doubled`.
 
-    Doubled: two model spans of different scopes whose intervals enclose or nearly equal each other and whose outputs are equal, call ids aside;
-    or two tool spans of different scopes, one inside the other, with the same tool, arguments and result.
+    Doubled: two model spans, of different scopes or one inside the other, whose intervals enclose or nearly equal each other and whose outputs are equal,
+    call ids aside; or two tool spans of different scopes, one inside the other, with the same tool, arguments and result. A model call holds no other, so
+    a model span without an output is the one model span that stands directly in it, or that it alone stands in.
     """
     alike: dict[tuple[str, object], list[Node]] = defaultdict(list)
     for node in nodes:
@@ -54,6 +55,7 @@ def shadow(nodes: Sequence[Node]) -> None:
             else:
                 one.flags.add("maybe_doubled")
                 other.flags.add("maybe_doubled")
+    _cast_silent([node for node in nodes if node.kind == "model"])
 
 
 def shadowed(node: Node) -> bool:
@@ -68,13 +70,39 @@ def _cast(one: Node, other: Node) -> None:
     first.row = first.row | {name: second.row[name] for name in _FILLED if first.row[name] is None}
 
 
+def _cast_silent(models: Sequence[Node]) -> None:
+    inside: dict[Node | None, list[Node]] = defaultdict(list)
+    around = {node: next((above for above in node.ancestors() if above.kind == "model"), None) for node in models}
+    for node in models:
+        inside[around[node]].append(node)
+    for node in models:
+        if shadowed(node) or node.row["messages_out"] is not None or node.row["raw"] is not None:
+            continue
+        above = around[node]
+        if above is not None and inside[above] == [node]:
+            _hide(node, above)
+        elif len(inside[node]) == 1:
+            _hide(node, inside[node][0])
+
+
+def _hide(silent: Node, other: Node) -> None:
+    """The silent record behind the other one, or behind what that one is itself hidden behind."""
+    behind = next(
+        (flag.partition(":")[2] for flag in other.flags if flag.startswith("shadow_of:")), other.row["span_id"]
+    )
+    silent.flags.add(f"shadow_of:{behind}")
+    if not shadowed(other):
+        other.row = other.row | {name: silent.row[name] for name in _FILLED if other.row[name] is None}
+
+
 def _standing(node: Node) -> tuple[Any, ...]:
     return (node.row["crossing_seq"] is None, node.orphan, -node.depth, node.begins, node.row["span_id"])
 
 
 def _twice(kind: str, one: Node, other: Node) -> bool:
-    nested = kind == "model" or one in other.ancestors() or other in one.ancestors()
-    return nested and one.row["scope_name"] != other.row["scope_name"] and _together(one.row, other.row)
+    nested = one in other.ancestors() or other in one.ancestors()
+    apart = one.row["scope_name"] != other.row["scope_name"]
+    return (nested or apart if kind == "model" else nested and apart) and _together(one.row, other.row)
 
 
 def _together(one: Row, other: Row) -> bool:

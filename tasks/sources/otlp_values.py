@@ -52,6 +52,14 @@ class Values:
                 return self._read(self.held[key], exact=self.exact or key.startswith("twiceshy."))
         return None
 
+    def decoded(self, held: Any) -> Any:
+        """The value of a payload within another, a text of JSON decoded; what reading it raised is flagged."""
+        if not isinstance(held, str):
+            return held
+        found = payloads.parsed(held)
+        self.flags |= found.flags
+        return found.value
+
     def look_for_digests(self, value: Any) -> None:
         """Flag `hashed_content` where a text in the value is a digest in place of what it digests."""
         if isinstance(value, str):

@@ -291,7 +291,7 @@ def test_real_tempo_export_has_nine_orphans() -> None:
     (raw,) = otlp.source.fetch(Window(paths=(real("agentevals/tempo_export_with_batches.json"),)))
     made = normalized(otlp.spans(raw, harness_state=HARNESS))
     assert made.traces.select("spans", "tree_integrity", "orphans").rows() == [(86, "synthetic_root", 9)]
-    assert made.spans.filter(pl.col("kind") == "infra")["error_code"].null_count() == 81
+    assert made.spans.filter(pl.col("kind") == "infra")["error_code"].null_count() == 77
 
 
 def test_missing_file_is_named(tmp_path: Path) -> None:

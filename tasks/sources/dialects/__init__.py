@@ -8,7 +8,17 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from tasks.sources.dialects import genai, genai_old
+from tasks.sources.dialects import (
+    adk,
+    genai,
+    genai_old,
+    langsmith_otel,
+    mlflow,
+    openinference,
+    openllmetry,
+    pydantic_ai,
+    vercel_ai,
+)
 from tasks.sources.dialects.told import Dialect, Told
 
 if TYPE_CHECKING:
@@ -64,7 +74,14 @@ def _context(kind: str) -> Dialect:
 
 DIALECTS = (
     Dialect(RECORDER, genai.MAPPER, _recorded, genai.read),
+    Dialect("openinference", openinference.MAPPER, openinference.evident, openinference.read),
     Dialect("genai", genai.MAPPER, _has_content, genai.read),
+    Dialect("adk", adk.MAPPER, adk.evident, adk.read),
+    Dialect("vercel_ai", vercel_ai.MAPPER, vercel_ai.evident, vercel_ai.read),
+    Dialect("pydantic_ai", pydantic_ai.MAPPER, pydantic_ai.evident, pydantic_ai.read),
+    Dialect("mlflow", mlflow.MAPPER, mlflow.evident, mlflow.read),
+    Dialect("langsmith_otel", langsmith_otel.MAPPER, langsmith_otel.evident, langsmith_otel.read),
+    Dialect("openllmetry", openllmetry.MAPPER, openllmetry.evident, openllmetry.read),
     _context(INFRA),
     Dialect("genai_old", genai_old.MAPPER, _names_an_operation, genai_old.read),
 )

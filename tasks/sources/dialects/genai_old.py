@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
-from tasks.sources import payloads, shapes
+from tasks.sources import shapes
 from tasks.sources.dialects import genai
 from tasks.sources.dialects.told import Told, empty
 
@@ -66,15 +66,7 @@ def _said(event: Event, values: Values) -> Any:
 
 def _read(held: dict[str, Any], values: Values) -> dict[str, Any]:
     """The members of an event's body, which some write as attributes each and some as JSON text."""
-    return {name: _decoded(value, values) for name, value in held.items() if not name.startswith("gen_ai.")}
-
-
-def _decoded(held: Any, values: Values) -> Any:
-    if not isinstance(held, str):
-        return held
-    found = payloads.parsed(held)
-    values.flags |= found.flags
-    return found.value
+    return {name: values.decoded(value) for name, value in held.items() if not name.startswith("gen_ai.")}
 
 
 def _in_one(span: Carried, values: Values, keys: tuple[str, str]) -> tuple[Any, str]:
@@ -85,7 +77,7 @@ def _in_one(span: Carried, values: Values, keys: tuple[str, str]) -> tuple[Any, 
         held = (span.event(event) or {}).get(attribute)
     if held is None:
         return UNSET, attribute
-    decoded = _decoded(held, values)
+    decoded = values.decoded(held)
     if isinstance(decoded, dict):
         decoded = next((decoded[name] for name in ("messages", "input", "generations") if name in decoded), decoded)
     if isinstance(decoded, str):
