@@ -286,13 +286,16 @@ def save_envelope(path: Path, envelope: Envelope) -> None:
 
 
 def case_text(case: Case) -> str:
-    """case.yaml as text: fields in their order, defaults left out."""
+    """case.yaml as text: fields in their order, defaults left out, but for how far the layer is shown and where the review stands: a person is to see both."""
     import yaml
 
     plain = {name: value for name, value in msgspec.to_builtins(case).items() if value != _DEFAULTS.get(name, UNSET)}
     plain = {"format": case.format, **plain}
+    if "layer" in plain:
+        plain["layer"] = {"name": case.layer.name, "verdict": case.layer.verdict, **plain["layer"]}
     if case.overlay is not UNSET:
         plain["overlay"] = [specs.written(spec) for spec in case.overlay]
+    plain["review"] = {"status": case.review.status, **plain.pop("review", {})}
     return str(yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=120))
 
 

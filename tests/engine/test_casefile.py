@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 import pytest
+import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -227,11 +228,20 @@ def test_what_a_case_does_not_use_is_not_in_its_digest() -> None:
     """Pins hold for a case digest, so a new optional field may not move those of cases without it."""
     plain = Case(id="t", kind="failure", workflow="refund", trace_id="a" * 32)
     assert plain.digest == "dfc50f710bf1bd671be864a20ad5a1e0ef5eee2ac7939723e64aba408059f66b"
-    assert len(casefile.case_text(plain).splitlines()) == 6
+    assert len(casefile.case_text(plain).splitlines()) == 8
     used = Case(
         id="t", kind="failure", workflow="refund", trace_id="a" * 32, dimensions={DimensionName.TOOL_SELECTION: 1}
     )
     assert used.digest != plain.digest
+
+
+def test_how_far_a_layer_is_shown_and_where_the_review_stands_is_written_out() -> None:
+    case = Case(id="t", kind="failure", workflow="refund", trace_id="a" * 32, layer=Layer(name="model"))
+    written = yaml.safe_load(casefile.case_text(case))
+    assert written["layer"] == {"name": "model", "verdict": "suggested"}
+    assert written["review"] == {"status": "proposed"}
+    accepted = msgspec.structs.replace(case, review=casefile.Review(status="promoted", by="@me"))
+    assert yaml.safe_load(casefile.case_text(accepted))["review"] == {"status": "promoted", "by": "@me"}
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sample_cases import twiceshy
+from sample_cases import save_catalog, twiceshy
 from twiceshy import cli
 
 
@@ -72,3 +72,24 @@ def test_a_catalog_without_a_case_is_not_valid(tmp_path: Path) -> None:
     (tmp_path / "data/cases").mkdir(parents=True)
     ran = twiceshy("case", "validate", cwd=tmp_path)
     assert (ran.code, ran.out) == (5, "0 of 0 cases are valid\n")
+
+
+def test_default_judging_modes_are_told_from_named_ones(tmp_path: Path) -> None:
+    save_catalog(tmp_path / "cases")
+    named = tmp_path / "cases/refund/refund-below-limit/case.yaml"
+    named.write_text(named.read_text(encoding="utf-8") + "judge: [{mode: full}]\n", encoding="utf-8")
+    other = tmp_path / "cases/scheduling/scheduling-thursday/case.yaml"
+    other.write_text(
+        other.read_text(encoding="utf-8").replace("confirmation-before", "nobody-before"), encoding="utf-8"
+    )
+    told = twiceshy("case", "ls", "--cases", tmp_path / "cases")
+    assert told.code == 0
+    modes = {line.split()[0]: " ".join(line.split()[4:-1]) for line in told.out.splitlines()}
+    assert modes == {
+        "refund-t-1042": "full + cut-point --after 3 (default)",
+        "refund-below-limit": "full",
+        "scheduling-thursday": "cut-point --live model:* (default, not valid)",
+    }
+    shown = twiceshy("case", "show", "refund-t-1042", "--cases", tmp_path / "cases").out
+    assert "# judged: full + cut-point --after 3 (default)" in shown
+    assert "verdict: suggested" in shown

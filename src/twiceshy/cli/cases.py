@@ -21,7 +21,7 @@ case_app.command("from-run")(from_run)
 
 @case_app.command("ls")
 def ls(cases: CasesOption = None) -> None:
-    """One line a case: id, kind, severity, layer, judging modes, signature.
+    """One line a case: id, kind, severity, layer, judging modes, signature. Modes that its case.yaml does not name are marked `default`.
 
     For example:
 
@@ -29,9 +29,8 @@ def ls(cases: CasesOption = None) -> None:
     """
     for loaded in _loaded(cases):
         case = loaded.case
-        modes = " + ".join(judge.cut.label for judge in case.judges())
         typer.echo(
-            f"{case.id:<34} {case.kind:<8} {case.severity:<8} {case.layer.name:<17} {modes:<28} {case.signature or '-'}"
+            f"{case.id:<34} {case.kind:<8} {case.severity:<8} {case.layer.name:<17} {_modes(loaded):<28} {case.signature or '-'}"
         )
 
 
@@ -50,6 +49,8 @@ def show(
 
     loaded = one_case(case, _loaded(cases))
     typer.echo(casefile.case_text(loaded.case), nl=False)
+    if not loaded.case.judge:
+        typer.echo(f"# judged: {_modes(loaded)}")
     typer.echo(f"# {loaded.path / 'envelope.jsonl'}: {len(loaded.envelope.crossings)} crossings")
     if loaded.world is not None:
         typer.echo(f"# {loaded.world.path}: invented rows: {', '.join(loaded.world.file.invented) or 'none'}")
@@ -106,6 +107,21 @@ def validate(cases: CasesOption = None) -> None:
         typer.echo(fault, err=True)
     typer.echo(f"{len(found) - len(faults)} of {len(found)} cases are valid")
     raise typer.Exit(2 if faults else 0 if found else 5)
+
+
+def _modes(loaded: LoadedCase) -> str:
+    """The judging modes of a case, by default those of its layer and opportunity; where its opportunity cannot be told, that stands there."""
+    from twiceshy import judging
+    from twiceshy.grading import case_grader
+
+    if loaded.case.judge:
+        return " + ".join(judge.cut.label for judge in loaded.case.judge)
+    try:
+        rules = judging.rules_of(configured().path("policies"), loaded.case.workflow, keyring())
+        judges, mark = case_grader(loaded, rules.invariants, rules.policy).judges, "default"
+    except InputError:
+        judges, mark = loaded.case.judges(), "default, not valid"
+    return f"{' + '.join(judge.cut.label for judge in judges)} ({mark})"
 
 
 def _fault(path: Path, policies: Path) -> str | None:
