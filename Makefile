@@ -39,7 +39,7 @@ check: lint test ## all that CI runs, cheapest first, stopping at the first red
 bench: $(READY) ## run every script in benchmarks/; each ends with one JSON line, and with 1 where its claim does not hold
 	@for script in $(filter-out __init__,$(basename $(notdir $(wildcard benchmarks/*.py)))); do $(BIN)/python -m benchmarks.$$script || exit 1; done
 
-mutants: $(READY) ## mutate the modules that decide a verdict; unexplained survivors are red (MODULE=cutpoint takes one; hours for all)
+mutants: $(READY) ## mutate the modules that decide a verdict; unexplained survivors are red (MODULE=cutpoint takes one, MODULE=replaying/calls one file; an hour for all)
 	$(BIN)/python tests/house/mutants.py $(MODULE)
 
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \

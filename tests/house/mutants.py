@@ -1,7 +1,8 @@
 """`make mutants`: mutmut on the modules that decide whether a gate is red; every survivor has to be explained in survivors.toml.
 
-`python tests/house/mutants.py [MODULE ...]`: names as in `MODULES`; none means all of them. Ends with 1 where a mutant survives that nobody explained, or an
-explanation stands for none that survives. A mutant is known by its function and its change, which an edit elsewhere in the file does not move.
+`python tests/house/mutants.py [MODULE ...]`: names as in `MODULES`, or one file of such a package (`replaying/calls`); none means all of them. Ends with 1
+where a mutant survives that nobody explained, or an explanation stands for none that survives. A mutant is known by its function and its change, which an edit
+elsewhere in the file does not move.
 """
 
 import os
@@ -31,19 +32,21 @@ class Survivor(NamedTuple):
 
 def main(chosen: list[str]) -> int:
     """Run mutmut module by module, and tell what is left."""
-    wrong = set(chosen) - set(MODULES)
+    wrong = set(chosen) - set(MODULES) - set(_files())
     if wrong:
-        print(f"no such module: {', '.join(sorted(wrong))}; there are {', '.join(MODULES)}")
+        there = ", ".join((*MODULES, *_files()))
+        print(f"no such module: {', '.join(sorted(wrong))}; there are {there}")
         return 2
     # mutmut reads its settings and its mutants from where it stands.
     os.chdir(ROOT)
     explained = _explained()
     left: set[Survivor] = set()
-    for module in chosen or MODULES:
-        _mutmut("run", "--max-children", "2", f"twiceshy.{module}.*")
-        left |= set(_left(module))
+    prefixes = tuple(f"twiceshy.{name.replace('/', '.')}." for name in chosen or MODULES)
+    for prefix in prefixes:
+        _mutmut("run", "--max-children", "2", f"{prefix}*")
+        left |= set(_left(prefix))
     unexplained = left - explained
-    stale = {one for one in explained - left if one.function.split(".")[1] in (chosen or MODULES)}
+    stale = {one for one in explained - left if one.function.startswith(prefixes)}
     for one in sorted(unexplained):
         print(f"survived, and nobody says why: {one.function}\n  - {one.was}\n  + {one.now}")
     for one in sorted(stale):
@@ -52,13 +55,19 @@ def main(chosen: list[str]) -> int:
     return 1 if unexplained or stale else 0
 
 
-def _left(module: str) -> Iterator[Survivor]:
-    """The survivors of a module. A run that tried nothing, or not everything, proves nothing: it ends here."""
+def _files() -> list[str]:
+    """The files of those modules that are packages."""
+    source = ROOT / "src" / "twiceshy"
+    return sorted(f"{name}/{path.stem}" for name in MODULES for path in (source / name).glob("[!_]*.py"))
+
+
+def _left(prefix: str) -> Iterator[Survivor]:
+    """The survivors of the mutants whose names begin so. A run that tried nothing, or not everything, proves nothing: it ends here."""
     lines = [line.strip().partition(": ") for line in _mutmut("results", "--all", "true").splitlines()]
-    states = {name: state for name, _, state in lines if name.startswith(f"twiceshy.{module}.")}
+    states = {name: state for name, _, state in lines if name.startswith(prefix)}
     untried = [name for name, state in states.items() if state not in (*ALIVE, "killed")]
     if not states or untried:
-        raise SystemExit(f"mutmut left {len(untried)} of {len(states)} mutants of {module} untried; run it again.")
+        raise SystemExit(f"mutmut left {len(untried)} of {len(states)} mutants of {prefix[:-1]} untried; run it again.")
     for name, state in states.items():
         if state in ALIVE:
             yield _shown(name)
