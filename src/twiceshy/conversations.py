@@ -17,7 +17,7 @@ from twiceshy import verdict as rows
 from twiceshy.evidence import Run, replayed_run
 from twiceshy.graders.drift import drifts, turns
 from twiceshy.judgement import Context, Judgement
-from twiceshy.ordering import renumbered
+from twiceshy.ordering import Part, renumbered
 from twiceshy.outcome import Outcome, Truth
 from twiceshy.trials import WORST, worst
 
@@ -124,7 +124,7 @@ def _joined(parts: Sequence[Run], cases: Mapping[int, str], policy: ToolsPolicy)
     where: dict[str, str] = {}
     offset = 0
     for at, part in enumerate(parts):
-        moved = [_moved(step, offset) for step in part.steps]
+        moved = [_moved(step, offset, at) for step in part.steps]
         for own, step in zip(part.steps, moved, strict=True):
             where[step.crossing.place] = f"{cases[at]} {own.crossing.place}"
         steps += moved
@@ -134,12 +134,14 @@ def _joined(parts: Sequence[Run], cases: Mapping[int, str], policy: ToolsPolicy)
     return Run(steps=tuple(steps), policy=policy, output=last.output, ended=ended, replayed=True), where
 
 
-def _moved(step: Step, offset: int) -> Step:
+def _moved(step: Step, offset: int, at: int) -> Step:
+    """A step of one of several runs, as a step of all of them: what is in one of them stands before what is in the next."""
     crossing = step.crossing
     group = None if crossing.group is None else crossing.group + offset
     return replace(
         step,
         turn=step.turn + offset,
+        way=(Part(at + 1, -at - 1), *(part.moved(offset) for part in step.way)),
         crossing=msgspec.structs.replace(
             crossing,
             seq=crossing.seq + offset,

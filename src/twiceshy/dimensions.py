@@ -14,12 +14,13 @@ from msgspec import UNSET
 from twiceshy import paths
 from twiceshy.conditions import ConditionError
 from twiceshy.envelope import Record
-from twiceshy.evidence import StepFacts, marked, states
+from twiceshy.evidence import before, marked, states
 from twiceshy.facts import facts, grounded, grounded_before
 from twiceshy.identity import digest
 from twiceshy.invariants import Sort
 from twiceshy.matching import CALLS
 from twiceshy.outcome import DimensionName, Truth
+from twiceshy.standpoints import possibly
 from twiceshy.verdict import CallRef
 
 if TYPE_CHECKING:
@@ -178,7 +179,7 @@ def _error_recovery(run: Run) -> tuple[int, int]:
 def _recovered(failed: Step, run: Run) -> bool:
     """Whether a later call is another one than the one that failed, or the output tells of the error."""
     mine = (failed.crossing.name, failed.key)
-    later = (step for step in run.calls() if step.turn > failed.turn)
+    later = (step for step in run.calls() if before(failed, step))
     return any((step.crossing.name, step.key) != mine for step in later) or _mentioned(failed, run.output)
 
 
@@ -213,7 +214,7 @@ def _free_repeats(call: Step, policy: ToolsPolicy) -> float:
 
 def _after_done(call: Step, run: Run, done: Condition | None) -> bool:
     closing = run.policy.of(call.crossing.name).closing
-    return done is not None and not closing and done.holds(StepFacts(run, call))
+    return done is not None and not closing and possibly(done, run, call)
 
 
 def _task_completion(found: Sequence[Judgement], names: Collection[str]) -> tuple[int, int]:

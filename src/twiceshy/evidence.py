@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET, UnsetType
 
 from twiceshy import paths
-from twiceshy.conditions import Unanswered
 from twiceshy.envelope import CODE_KINDS, Crossing, Effect, Kind
 from twiceshy.history import History
 from twiceshy.identity import digest
 from twiceshy.matching import BEGINNING, CALLS, recordings
-from twiceshy.ordering import Order, within
+from twiceshy.ordering import Order, Part, Way, branched, parted, parts, precedes, together, within
 from twiceshy.outcome import BoundaryState
-from twiceshy.worlds.viewing import known_rows
 from twiceshy.writes import went_unanswered
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from twiceshy.envelope import Envelope
     from twiceshy.outcome import AnsweredBy
@@ -44,6 +42,7 @@ class Fate(StrEnum):
 class Step:
     """One crossing as graders see it. `turn`: the step number of the model turn that asked for it; a crossing nobody's turn asked for is a turn of its own.
 
+    Turns list the steps and order none: those of agents that run side by side are numbered one after the other (see `before`).
     boundary, answered_by and matched are those of a replay, None in a recorded run. key: under the tool policy in force.
     """
 
@@ -61,6 +60,8 @@ class Step:
     """The rows of a world that it changed."""
     unsettled: Sequence[str] = ()
     """The tables that it changed in a way that nobody knows."""
+    way: Way = ()
+    """How it is reached through what it lies in: what stands before what is told by it, and by no number."""
 
     @property
     def called(self) -> str:
@@ -140,6 +141,11 @@ class Run:
         return (step for step in self.calls() if self.is_write(step) and step.fate is not Fate.NOTHING)
 
     @cached_property
+    def branched(self) -> bool:
+        """Whether anything in it ran side by side: where nothing did, the steps before a step are the first ones of the run."""
+        return branched(step.way for step in self.steps)
+
+    @cached_property
     def nth(self) -> Mapping[int, int]:
         """Which of equal writes each one is, from 1, by its step; the attempts of one call are one."""
         counted: Counter[tuple[str, str]] = Counter()
@@ -156,59 +162,73 @@ class Run:
         return step.crossing.kind in CALLS and self.policy.effect_of(step.crossing) is Effect.WRITE
 
 
-@dataclass(frozen=True, slots=True)
-class StepFacts:
-    """What a condition at one step may look at; with no step, at the end of the run."""
+class Firsts:
+    """Steps of which one has to stand before another: whether one does is found without going through them all."""
 
-    run: Run
-    step: Step | None = None
+    def __init__(self, steps: Iterable[Step]) -> None:
+        self._parts: dict[int, set[Part]] = defaultdict(set)
+        self._steps: dict[int, list[Step]] = defaultdict(list)
+        self._turns: dict[Way, dict[int, list[Step]]] = defaultdict(lambda: defaultdict(list))
+        for step in steps:
+            self._steps[step.crossing.seq].append(step)
+            self._turns[step.way[:-1]][step.way[-1].turn].append(step)
+            for above, part in parts(step.way):
+                self._parts[above].add(part)
+        self._sorted = {above: sorted(held) for above, held in self._parts.items()}
 
-    def value(self, name: str) -> Any:
-        """The value of a name; UNSET where that side is unknown."""
-        if name == "state":
-            return {"writes": [{"tool": write.crossing.name, "args": _known(write.args)} for write in self._written()]}
-        if name == "world":
-            seeds = self.run.world
-            return (
-                UNSET if seeds is None else known_rows(seeds, (step for step in self.run.steps if self._earlier(step)))
-            )
-        if name == "output":
-            return self.run.output
-        if self.step is None:
-            return UNSET
-        return self.step.args if name == "args" else self.step.crossing.proposed
+    def before(self, then: Step) -> bool:
+        """Whether one of them stands before a step, whatever the threads did."""
+        around = (first for part in then.way for first in self._steps.get(part.seq, ()))
+        return any(before(first, then) for first in around) or any(
+            self._parted(above, part) for above, part in parts(then.way)
+        )
 
-    def result(self, tool: str, selector: Mapping[str, Any] | None) -> Any:
-        """What the last matching call before this step returned. Raises Unanswered.
+    def of_this_turn(self, then: Step) -> bool:
+        """Whether the output that asked for a step asked for one of them too, and it was called earlier."""
+        turns = self._turns.get(then.way[:-1], {})
+        asked = turns.get(then.way[-1].turn, ())
+        return any(level(first, then) and first.crossing.seq < then.crossing.seq for first in asked)
 
-        Calls of earlier turns come first; only where none of them matches, one of the same turn answers: what it returned is a fact all the same.
-        """
-        for matching in (self._before(tool), self._beside(tool)):
-            found = _first(matching) if selector is None else _only(matching, selector)
-            if found is not None:
-                return found.returned
-        raise Unanswered(f"no earlier call of {tool} that matches returned anything", missing=True)
+    def _parted(self, above: int, theirs: Part) -> bool:
+        earlier = takewhile(lambda ours: ours.turn <= theirs.turn, self._sorted.get(above, ()))
+        return any(parted(ours, theirs) for ours in earlier)
 
-    def _before(self, tool: str) -> Iterator[Step]:
-        """The answered calls of earlier turns, the last one first; at the end of the run all of them."""
-        calls = self.run.calls_of.get(tool, ())
-        end = len(calls) if self.step is None else bisect_left(calls, self.step.turn, key=_turn)
-        return (calls[at] for at in range(end - 1, -1, -1) if _answered(calls[at]))
 
-    def _beside(self, tool: str) -> Iterator[Step]:
-        """The other answered calls of the same turn, the last one first."""
-        if self.step is None:
-            return iter(())
-        calls = self.run.calls_of.get(tool, ())
-        beside = calls[bisect_left(calls, self.step.turn, key=_turn) : bisect_right(calls, self.step.turn, key=_turn)]
-        return (call for call in reversed(beside) if call is not self.step and _answered(call))
+def before(left: Step, right: Step) -> bool:
+    """Whether one step stands before another, whatever the threads did and whatever the calls were named: of two that no order holds, neither does."""
+    if left.crossing.seq == right.crossing.seq:
+        return _in_step(left) < _in_step(right)
+    return precedes(left.way, right.way)
 
-    def _written(self) -> Iterator[Step]:
-        return (write for write in self.run.writes() if self._earlier(write))
 
-    def _earlier(self, step: Step) -> bool:
-        """Whether a step lies in an earlier turn than this one: what one turn asks for sees what stood at its start."""
-        return self.step is None or step.turn < self.step.turn
+def level(left: Step, right: Step) -> bool:
+    """Whether one output asked for both, of one agent: calls of one turn, of which none comes first."""
+    return together(left.way, right.way)
+
+
+def beside(left: Step, right: Step) -> bool:
+    """Whether two steps are those of agents that run side by side."""
+    return left.crossing.seq != right.crossing.seq and not (
+        before(left, right) or before(right, left) or level(left, right)
+    )
+
+
+def firsts(steps: Iterable[Step]) -> list[Step]:
+    """Of steps in judging order, those that no other of them stands before: several only where no order holds them."""
+    found: list[Step] = []
+    for step in steps:
+        if not any(before(first, step) for first in found):
+            found.append(step)
+    return found
+
+
+def lasts(steps: Sequence[Step]) -> list[Step]:
+    """Of steps in judging order, those that stand before no other of them."""
+    found: list[Step] = []
+    for step in reversed(steps):
+        if not any(before(step, last) for last in found):
+            found.append(step)
+    return found[::-1]
 
 
 def recorded_run(envelope: Envelope, policy: ToolsPolicy) -> Run:
@@ -303,38 +323,10 @@ def _ordered(steps: Sequence[Step]) -> tuple[Step, ...]:
         for step in steps
     ]
     ranked = sorted(range(len(steps)), key=placed.__getitem__)
-    return tuple(replace(steps[at], turn=turns[steps[at].crossing.seq]) for at in ranked)
+    return tuple(
+        replace(steps[at], turn=turns[steps[at].crossing.seq], way=order.way(steps[at].crossing)) for at in ranked
+    )
 
 
-def _turn(step: Step) -> int:
-    return step.turn
-
-
-def _answered(call: Step) -> bool:
-    return call.returned is not UNSET and call.fate is Fate.HAPPENED
-
-
-def _first(calls: Iterator[Step]) -> Step | None:
-    """The first of calls that are all the same one. Raises Unanswered where they are not: without a selector nobody knows which is meant."""
-    found = next(calls, None)
-    if found is not None:
-        for other in calls:
-            if (other.crossing.scope, other.key) != (found.crossing.scope, found.key):
-                name = found.crossing.name
-                problem = (
-                    f"{name} was called more than once, so result({name!r}) needs a selector: a map of argument paths"
-                )
-                raise Unanswered(problem, missing=False)
-    return found
-
-
-def _only(calls: Iterator[Step], selector: Mapping[str, Any]) -> Step | None:
-    """The first call with these arguments. Raises Unanswered for a selector that holds no paths."""
-    try:
-        return next((call for call in calls if call.has_args(selector)), None)
-    except ValueError as broken:
-        raise Unanswered(str(broken), missing=False) from None
-
-
-def _known(value: Any) -> Any:
-    return None if value is UNSET else value
+def _in_step(step: Step) -> tuple[int, int]:
+    return within(step.crossing), step.crossing.sub

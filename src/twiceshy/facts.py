@@ -7,19 +7,21 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import defaultdict
 from decimal import Decimal, InvalidOperation
-from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
 from twiceshy.envelope import Kind
+from twiceshy.ordering import parted, parts
 from twiceshy.paths import leaves
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from twiceshy.evidence import Run, Step
+    from twiceshy.ordering import Part, Way
 
 _FACT = re.compile(
     r"(?P<email>[\w.+-]+@[\w-]+(?:\.[\w-]+)+)"
@@ -63,17 +65,43 @@ def grounds(step: Step) -> frozenset[str]:
 
 
 def grounded_before(run: Run, given: Any) -> Iterator[tuple[Step, frozenset[str]]]:
-    """Every step with the facts known when it was asked for: those of the input and of the crossings of earlier turns."""
-    known = _dated(facts_of(given))
-    for _, turn in groupby(run.steps, key=lambda step: step.turn):
-        steps = list(turn)
-        yield from ((step, known) for step in steps)
-        known = known.union(*map(grounds, steps))
+    """Every step with the facts known when it was asked for: those of the input and of the crossings before it. What an agent beside it learned is not known."""
+    known = _Known(_dated(facts_of(given)))
+    for step in run.steps:
+        yield step, known.at(step.way)
+        known.learn(step.way, grounds(step))
 
 
 def grounded(run: Run, given: Any) -> frozenset[str]:
     """The facts known at the end of a run."""
     return _dated(facts_of(given)).union(*map(grounds, run.steps))
+
+
+class _Known:
+    """What is known at each step of a run, step by step in judging order."""
+
+    def __init__(self, given: frozenset[str]) -> None:
+        self._given = given
+        self._settled: dict[int, frozenset[str]] = defaultdict(frozenset)
+        self._pending: dict[int, dict[Part, frozenset[str]]] = defaultdict(dict)
+        """By the step that others lie in: what was learned before the last of them was asked for, and what each one since has learned."""
+
+    def at(self, way: Way) -> frozenset[str]:
+        """The facts known when a step was asked for."""
+        known = self._given
+        for above, part in parts(way):
+            pending = self._pending[above]
+            over = [other for other in pending if parted(other, part)]
+            if over:
+                self._settled[above] = self._settled[above].union(*map(pending.pop, over))
+            known = known | self._settled[above] if self._settled[above] else known
+        return known
+
+    def learn(self, way: Way, facts: frozenset[str]) -> None:
+        """Keep the facts that a step gave the run."""
+        for above, part in parts(way) if facts else ():
+            pending = self._pending[above]
+            pending[part] = pending.get(part, frozenset()) | facts
 
 
 def _told(text: str) -> Iterator[str]:

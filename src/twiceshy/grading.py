@@ -112,14 +112,14 @@ class CaseGrader:
             thresholds={**_set(self.invariants.file.dimensions), **_set(case.dimensions)},
         )  # fmt: skip
 
-    def _terms(self, cut: CutPoint, reached: Step | None) -> CaseTerms:
+    def _terms(self, cut: CutPoint, reached: Sequence[Step]) -> CaseTerms:
         case = self.loaded.case
         stands = cut.mode is Mode.CUT_POINT or "call_counts" in case.invariants
         enforce = stands if case.enforce_counts is UNSET else bool(case.enforce_counts)
         return CaseTerms(
             names=frozenset([*case.invariants, *case.decided_by]), recorded=self.recorded, opportunity=reached, expected=case.expect.writes,
             rows=case.expect.rows,
-            deciding=self.chance.seq, live=cut.live, enforce_counts=enforce, in_order=case.expect.in_order,
+            deciding=self.chance.steps, live=cut.live, enforce_counts=enforce, in_order=case.expect.in_order,
             latency=None if case.latency is UNSET else case.latency,
         )  # fmt: skip
 

@@ -90,18 +90,18 @@ class Judgement(Record, frozen=True, kw_only=True):
 class CaseTerms:
     """What a case adds to what its workflow demands.
 
-    names: the invariant ids the case itself stands for. opportunity: the step at which the run reached it, or None. recorded: the recorded run.
-    deciding: the recorded step before which call counts bind. live: boundaries that were named live (`model:planner`, `model:*`), whose counts are free.
+    names: the invariant ids the case itself stands for. opportunity: the steps at which the run reached it, none where it did not; several only where they
+    stand beside each other. recorded: the recorded run. deciding: the recorded steps up to which call counts bind. live: boundaries that were named live (`model:planner`, `model:*`), whose counts are free.
     enforce_counts: whether a wrong count is a violation or a report. in_order: whether `expected` is an order. latency: of the record's duration; None is free.
     """
 
     names: frozenset[str]
     recorded: Run
-    opportunity: Step | None = None
+    opportunity: Sequence[Step] = ()
     expected: Sequence[DeclaredWrite] = ()
     rows: RowTerms = field(default_factory=RowTerms)
     """What is expected of the rows of the case's world."""
-    deciding: int | None = None
+    deciding: Sequence[Step] = ()
     live: frozenset[str] = frozenset()
     enforce_counts: bool = False
     in_order: bool = False

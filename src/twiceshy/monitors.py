@@ -5,19 +5,17 @@ A must_not is never satisfied before an undiverged end; a must_happen needs a de
 
 from __future__ import annotations
 
-from collections import defaultdict
 from typing import TYPE_CHECKING, assert_never
 
-import msgspec
 from msgspec import UNSET
 
 from twiceshy.conditions import Condition, ConditionError, MissingField
-from twiceshy.envelope import Kind
-from twiceshy.evidence import Fate, Run, Step, StepFacts
+from twiceshy.evidence import Fate, Firsts, Run, Step
 from twiceshy.invariants import CODE_TARGETS, Invariant, Selector, Sort, Spec
 from twiceshy.judgement import Context, Judgement
 from twiceshy.outcome import Divergence, Truth
 from twiceshy.schemas import breaks
+from twiceshy.standpoints import StepFacts, standpoints
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
@@ -105,29 +103,20 @@ class _Monitor:
         return self.blank.at(*firm, truth=Truth.SATISFIED, improvised=improvised)
 
     def _order(self) -> Judgement:
-        """Calls that one model turn asks for have no order among them, so the first must stand in an earlier turn unless `same_turn` says otherwise."""
+        """Violated at a `then` that no `first` stands before.
+
+        Calls that one model turn asks for have no order among them, so the first must stand in an earlier turn unless `same_turn` says otherwise. Neither have
+        agents that run side by side: a first that only another of them made is none, whichever thread was the faster one.
+        """
         found = list(_steps(self.run, self.spec.first, sure=True))
-        firm = _by_turn(first for first in found if not first.improvised)
-        loose = _by_turn(first for first in found if first.improvised)
-        improvised = False
-        for step in self._meant(self.spec.then, sure=False):
-            if self._preceded(step, firm):
-                continue
-            if not self._preceded(step, loose):
-                return self.blank.at(step)
-            improvised = True
-        return msgspec.structs.replace(self.blank.kept(self.run), improvised=improvised)
+        firm = Firsts(first for first in found if not first.improvised)
+        loose = Firsts(first for first in found if first.improvised)
+        loosely = [step for step in self._meant(self.spec.then, sure=False) if not self._preceded(step, firm)]
+        found = [step for step in loosely if not self._preceded(step, loose)]
+        return self.blank.at(*found) if found else self.blank.kept(self.run, improvised=bool(loosely))
 
-    def _preceded(self, step: Step, firsts: dict[int, list[Step]]) -> bool:
-        earliest = next(iter(firsts), None)  # filled in judging order, so the first turn is the earliest
-        earlier = earliest is not None and earliest < step.turn
-        return earlier or any(self._precedes(first, step) for first in firsts.get(step.turn, ()))
-
-    def _precedes(self, first: Step, then: Step) -> bool:
-        """Within one turn: a model comes before what it asks for, a hook before or after its own step."""
-        if first.crossing.kind is Kind.MODEL or first.crossing.seq == then.crossing.seq:
-            return self.run.steps.index(first) < self.run.steps.index(then)
-        return self.spec.same_turn and first.crossing.seq < then.crossing.seq
+    def _preceded(self, step: Step, firsts: Firsts) -> bool:
+        return firsts.before(step) or (self.spec.same_turn and firsts.of_this_turn(step))
 
     def _count(self) -> Judgement:
         found = [
@@ -138,7 +127,8 @@ class _Monitor:
         most, least = self.spec.max, self.spec.min
         if most is not None and len(found) > most:
             return self.blank.at(found[most], *found[:most], detail=f"more than {most}")
-        shown = sum(not step.stale for step in found)
+        sure = {id(step) for step in self._meant(self.spec.at, sure=False, always=True)} if least is not None else ()
+        shown = sum(not step.stale and id(step) in sure for step in found)
         if least is not None and shown < least:
             return self._fewer(shown, least)
         return self.blank.kept(self.run)
@@ -161,26 +151,30 @@ class _Monitor:
             return self.blank
         if self.run.stale:
             return self.blank.being(Truth.OPEN, stale=True)
-        facts = StepFacts(self.run)
-        if not self._true(self.condition, facts, missing=self.spec.on_missing == "violated"):
+        missing = self.spec.on_missing == "violated"
+        if not any(self._true(self.condition, facts, missing=missing) for facts in standpoints(self.run)):
             return self.blank.being(Truth.SATISFIED)
         found = breaks(self.spec.schema, self.run.output) if self.spec.schema is not None else []
         if found:
             return self.blank.being(Truth.VIOLATED, schema=found, detail=str(found[0]))
         # `on_missing` speaks of `when`: a field that the output must have and lacks is never satisfied.
-        kept = self._true(self.holds, facts, missing=False)
+        kept = all(self._true(self.holds, facts, missing=False) for facts in standpoints(self.run))
         return self.blank.being(Truth.SATISFIED if kept else Truth.VIOLATED)
 
-    def _meant(self, selector: Selector | None, *, sure: bool) -> Iterator[Step]:
-        """The crossings that are meant and where the condition is true. What a missing field means depends on whom the crossing speaks for."""
+    def _meant(self, selector: Selector | None, *, sure: bool, always: bool = False) -> Iterator[Step]:
+        """The crossings that are meant and where the condition is true. What a missing field means depends on whom the crossing speaks for.
+
+        Where what came before a crossing is not known, one that speaks against the run is meant if the condition may be true, another only if it must.
+        """
+        holds = all if sure or always else any
         for step in _steps(self.run, selector, sure=sure):
             missing = self.spec.on_missing == ("satisfied" if sure else "violated")
-            if self._true_at(step, missing=missing):
+            if self._true_at(step, holds, missing=missing):
                 yield step
 
-    def _true_at(self, step: Step, *, missing: bool) -> bool:
+    def _true_at(self, step: Step, holds: Callable[[Iterable[bool]], bool], *, missing: bool) -> bool:
         try:
-            return self._true(self.condition, StepFacts(self.run, step), missing=missing)
+            return holds(self._true(self.condition, facts, missing=missing) for facts in standpoints(self.run, step))
         except ConditionError:
             if step.crossing.place in self.malformed:
                 return False
@@ -204,13 +198,6 @@ class _Monitor:
 
 def _steps(run: Run, selector: Selector | None, *, sure: bool) -> Iterator[Step]:
     return (step for step in run.steps if selector is not None and counted(selector, step, sure=sure))
-
-
-def _by_turn(steps: Iterable[Step]) -> dict[int, list[Step]]:
-    turns: dict[int, list[Step]] = defaultdict(list)
-    for step in steps:
-        turns[step.turn].append(step)
-    return turns
 
 
 def _named(selector: Selector, step: Step) -> bool:

@@ -11,8 +11,9 @@ from msgspec import UNSET
 
 from twiceshy.conditions import Condition
 from twiceshy.envelope import Effect, Kind
-from twiceshy.evidence import Run, Step, StepFacts, states
+from twiceshy.evidence import Run, Step, states
 from twiceshy.identity import digest
+from twiceshy.standpoints import possibly
 
 SIGNAL = 2
 FAILURE = 3
@@ -108,11 +109,7 @@ def _overruns(run: Run, done: Condition | None) -> Iterator[Hit]:
     """OVERRUN: calls after the done-predicate came true that are not closing ones."""
     if done is None:
         return
-    late = [
-        step
-        for step in run.calls()
-        if not run.policy.of(step.crossing.name).closing and done.holds(StepFacts(run, step))
-    ]
+    late = [step for step in run.calls() if not run.policy.of(step.crossing.name).closing and possibly(done, run, step)]
     if late:
         yield Hit("overrun", "loop", "extra", "failure", tuple(late), f"{len(late)} calls after the work was done")
 

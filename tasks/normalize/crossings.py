@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from tasks.normalize.tree import Node
     from twiceshy.policy import ToolsPolicy
 
+_ASKED_FOR = ("handoff", "human")
+"""What an output may ask for besides calls: agents that one output hands to run side by side."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Passage:
@@ -111,9 +114,12 @@ class _Run:
             return self._call(node, seq, hooks, responses)
         if node.kind == "user" and node.row["container"] == CHAT:
             self._talk.hear(node)
-        sides = {side: found for side in ("seen", "raw") if (found := value(node, side)) is not UNSET}
+        sides: dict[str, Any] = {side: found for side in ("seen", "raw") if (found := value(node, side)) is not UNSET}
+        group = node.row["group"] if node.kind in _ASKED_FOR else None
         return Passage(
-            crossing=_crossing(node, seq, sub, self.policy, **sides), node=node, origin=dict.fromkeys(sides, RECORDED)
+            crossing=_crossing(node, seq, sub, self.policy, group=group, **sides),
+            node=node,
+            origin=dict.fromkeys(sides, RECORDED),
         )
 
     def _model(self, node: Node, seq: int) -> Passage:

@@ -142,7 +142,7 @@ class Crossings(Table):
     sub: Count
     kind: Annotated[str, one_of(Kind)]
     name: Text
-    at: Annotated[str, like("(?:before|after):.+", nullable=True)]
+    at: Annotated[str, like("(?:before|after):.+|/.+", nullable=True)]
     scope: str
     """Spawn path of agents; empty for the root agent."""
     group: CountOrNull

@@ -81,8 +81,8 @@ class SpanRecords(Table):
     """Spawn path of agents, where recorded."""
     group: CountOrNull
     """The recorded seq of the model crossing that asked for this one."""
-    at: Annotated[str, like("(?:before|after):.+", nullable=True)]
-    """Hooks and guards: where they sit."""
+    at: Annotated[str, like("(?:before|after):.+|/.+", nullable=True)]
+    """Hooks and guards: where they sit. Handoffs: the scope of the agent that was handed to."""
     blocked_by: TextOrNull
     kind: Annotated[str, one_of(SPAN_KINDS)]
     name: str

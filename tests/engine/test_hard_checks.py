@@ -58,11 +58,11 @@ def judged(
     terms = {field: more.pop(field) for field in ("opportunity", "deciding", "enforce_counts", "live") if field in more}
     ending = {field: more.pop(field) for field in ("divergence", "crash") if field in more}
     run = replayed_run(a_transcript(*played, **ending), POLICY)
-    if isinstance(terms.get("opportunity"), int):
-        terms["opportunity"] = next(step for step in run.steps if step.crossing.seq == terms["opportunity"])
-    case = CaseTerms(
-        names=frozenset(), recorded=recorded_run(an_envelope(*recorded), POLICY), expected=expected, **terms
-    )
+    record = recorded_run(an_envelope(*recorded), POLICY)
+    for field, of in (("opportunity", run), ("deciding", record)):
+        if field in terms:
+            terms[field] = [step for step in of.steps if step.crossing.seq == terms[field]]
+    case = CaseTerms(names=frozenset(), recorded=record, expected=expected, **terms)
     found = judgements(Context(run=run, invariants=some_invariants(**more), case=case))
     return next(judgement for judgement in found if judgement.id == name)
 

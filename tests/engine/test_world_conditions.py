@@ -72,7 +72,7 @@ def test_the_output_sees_the_end() -> None:
     [
         ("appointments", a_move(1)),  # open: rows that nobody recorded would be left out
         ("payments", a_move(1)),
-        ("letters", a_write(2, "tell", seen={})),
+        ("letters", a_write(3, "tell", seen={})),
     ],
 )
 def test_rows_that_nobody_knows_are_an_error_and_never_none(table: str, played: Played) -> None:

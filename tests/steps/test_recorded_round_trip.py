@@ -3,11 +3,13 @@
 from collections import Counter
 from datetime import UTC, datetime
 from functools import cache
+from typing import Any
 
 import msgspec
 import polars as pl
 import pytest
 
+from builders import recorded
 from examples.rehearsal import rehearse
 from examples.samples.export import exported, request
 from tasks.contracts import validated
@@ -18,7 +20,10 @@ from tasks.sources.schema import SpanRecords
 from tasks.sources.source import Window
 from traces import HARNESS, ROOT, a_raw
 from twiceshy import identity, policy
+from twiceshy.boundary import Boundary
 from twiceshy.envelope import Crossing, Envelope, Kind
+from twiceshy.evidence import beside, recorded_run
+from twiceshy.gateway import spans
 from twiceshy.policy import ToolsPolicy
 
 STARTED = datetime(2026, 11, 3, 9, 14, tzinfo=UTC)
@@ -55,22 +60,22 @@ def facts(crossing: Crossing) -> dict[str, object]:
 @pytest.mark.parametrize("spec", RUNS)
 def test_recorded_run_comes_back_as_it_was(spec: str) -> None:
     workflow = spec.removeprefix("examples.").partition(":")[0]
-    recorded = rehearse(
+    ran = rehearse(
         spec,
         {"message": RUNS[spec]},
         started=STARTED,
         policy=policies()[workflow],
         trace_id="0af7651916cd43dd8448eb211c80319c",
     )
-    made = read_back(recorded)
+    made = read_back(ran)
     (back,) = envelopes(made.traces, made.crossings)
-    assert [facts(crossing) for crossing in back.crossings] == [facts(crossing) for crossing in recorded.crossings]
+    assert [facts(crossing) for crossing in back.crossings] == [facts(crossing) for crossing in ran.crossings]
     assert (back.workflow, back.input.user, back.pins.clock) == (
-        recorded.workflow,
-        recorded.input.user,
-        recorded.pins.clock,
+        ran.workflow,
+        ran.input.user,
+        ran.pins.clock,
     )
-    assert back.disposition.output == recorded.disposition.output
+    assert back.disposition.output == ran.disposition.output
     assert {grade.grade for name, grade in back.grades.items() if name not in ("R8", "R11")} == {"recorded"}
 
 
@@ -126,3 +131,27 @@ def test_doubled_sample_has_one_crossing_a_call() -> None:
     models = made.spans.filter((pl.col("trace_id") == trace) & (pl.col("kind") == "model"))
     crossings = made.crossings.filter((pl.col("trace_id") == trace) & (pl.col("kind") == "model"))
     assert models.height == 2 * crossings.height
+
+
+def test_agents_that_one_output_handed_to_come_back_side_by_side() -> None:
+    """Without the output that asked for both, the first would stand before the second."""
+
+    def build(boundary: Boundary) -> Any:
+        triage = boundary.model("triage", lambda request: {"parts": []})
+        desk = boundary.handoff(
+            "desk", lambda inner: inner.tool("get_order", lambda order_id: {"id": order_id}, effect="read")
+        )
+
+        def agent(_: Any) -> Any:
+            triage({"messages": []})
+            return [desk("A184"), desk("A185")]
+
+        return agent
+
+    envelope = recorded(build, policy=policies()["refund"])
+    mapped = otlp.spans(a_raw(spans.request(envelope)), harness_state=HARNESS)
+    made = normalize(unredacted(mapped.spans), mapped.scores, policies=policies(), harness_state=HARNESS)
+    (back,) = envelopes(made.traces, made.crossings)
+    assert [(c.kind, c.group) for c in back.crossings if c.kind is Kind.HANDOFF] == [(Kind.HANDOFF, 1)] * 2
+    first, second = (step for step in recorded_run(back, policies()["refund"]).steps if step.crossing.scope)
+    assert beside(first, second)

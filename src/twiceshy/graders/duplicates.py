@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from twiceshy.evidence import Fate
+from twiceshy.evidence import Fate, before
 from twiceshy.history import History
 from twiceshy.identity import digest
 from twiceshy.invariants import Sort
@@ -23,13 +23,13 @@ def no_duplicate_write(context: Context) -> Judgement:
     """Violated at the first write that repeats an earlier one.
 
     A repeat: the same call with no other write in between that touches its resources, one idempotency key with other arguments, or a new key for an equal
-    call after an ambiguous error.
+    call after an ambiguous error. Between agents that run side by side, or calls of one turn, there is no in between: each of two equal writes repeats the other.
     """
     blank = Judgement(
         id="no_duplicate_write", kind=Sort.COUNT.value, effect="extra", message="a write may not be made twice"
     )
-    for again, before, why in duplicates(context.run):
-        return blank.at(again, before, detail=why)
+    for again, earlier, why in duplicates(context.run):
+        return blank.at(again, earlier, detail=why)
     return blank.kept(context.run)
 
 
@@ -44,38 +44,61 @@ def duplicates(run: Run) -> Iterator[tuple[Step, Step, str]]:
     keyed: dict[tuple[str, str], Step] = {}
     for at, again in enumerate(writes):
         call, name = (again.crossing.name, again.key), _keyed(again)
-        before = equal_calls[call]
-        for back in before:
+        equal = equal_calls[call]
+        for back in equal:
             if _retried_anew(writes[back], again):
                 yield again, writes[back], "a new idempotency key after an ambiguous error"
-        if before and _repeated(writes[before[-1]], again, writes[before[-1] + 1 : at], history, inside):
-            yield again, writes[before[-1]], "the same call again"
+        for back in _latest(run, writes, equal, again):
+            if _repeated(writes[back], again, writes[back + 1 : at], history, inside):
+                yield again, writes[back], "the same call again"
+                break
         first = None if name is None else keyed.setdefault(name, again)
         if first is not None and first.key != again.key:
             yield again, first, "one idempotency key, other arguments"
-        before.append(at)
+        equal.append(at)
 
 
 def _keyed(step: Step) -> tuple[str, str] | None:
     return None if step.idempotency_key is None else (step.crossing.name, digest(step.idempotency_key))
 
 
-def _retried_anew(before: Step, again: Step) -> bool:
+def _latest(run: Run, writes: Sequence[Step], equal: Sequence[int], again: Step) -> Iterator[int]:
+    """Of equal writes, the last one first, those that no other of them stands between this one and."""
+    found: list[int] = []
+    for back in reversed(equal):
+        if not any(before(writes[back], writes[later]) and before(writes[later], again) for later in found):
+            found.append(back)
+            yield back
+        elif not run.branched:
+            return
+
+
+def _retried_anew(earlier: Step, again: Step) -> bool:
     return (
-        before.fate is Fate.AMBIGUOUS
-        and None not in (_keyed(before), _keyed(again))
-        and _keyed(before) != _keyed(again)
+        earlier.fate is Fate.AMBIGUOUS
+        and None not in (_keyed(earlier), _keyed(again))
+        and _keyed(earlier) != _keyed(again)
     )
 
 
-def _repeated(before: Step, again: Step, between: Sequence[Step], history: History, inside: _Inside) -> bool:
+def _follows(again: Step, earlier: Step) -> bool:
+    """Whether a call was made after another one: in a later turn, or as its next attempt."""
+    attempts = again.crossing.scope == earlier.crossing.scope and again.crossing.attempt > earlier.crossing.attempt
+    return attempts or before(earlier, again)
+
+
+def _repeated(earlier: Step, again: Step, between: Sequence[Step], history: History, inside: _Inside) -> bool:
     """Whether an equal call is made again though nothing it rests on changed. After an ambiguous error the same idempotency key makes a retry safe.
 
     What lies inside one of the two calls, or around it, is part of it: nothing that came in between.
     """
-    retry = before.fate is Fate.AMBIGUOUS and _keyed(before) is not None and _keyed(before) == _keyed(again)
-    return not retry and not any(
-        _changes(history, other, again) and not inside.one(other, before) and not inside.one(other, again)
+    retry = earlier.fate is Fate.AMBIGUOUS and _keyed(earlier) is not None and _keyed(earlier) == _keyed(again)
+    return not (retry and _follows(again, earlier)) and not any(
+        before(earlier, other)
+        and before(other, again)
+        and _changes(history, other, again)
+        and not inside.one(other, earlier)
+        and not inside.one(other, again)
         for other in between
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from twiceshy.evidence import Fate
+from twiceshy.evidence import Fate, Firsts
 from twiceshy.invariants import Sort
 from twiceshy.judgement import Judgement
 from twiceshy.outcome import Truth
@@ -46,11 +46,12 @@ def _too_many(blank: Judgement, run: Run, case: CaseTerms) -> Judgement | None:
 
 
 def _out_of_order(blank: Judgement, run: Run, case: CaseTerms) -> Judgement | None:
-    """Each write needs the one before it, done for sure, in an earlier turn: calls that one turn asks for have no order."""
+    """Each write needs the one before it, done for sure, in an earlier turn: calls that one turn asks for have no order, and neither have agents that run side by side."""
     for first, then in _pairs(case):
-        before, after = _sure(run, first), _made(run, then)
-        if after and not (before and before[0].turn < after[0].turn):
-            return blank.at(after[0], effect="order", detail=f"{then.tool} before {first.tool}")
+        done = Firsts(_sure(run, first))
+        for made in _made(run, then):
+            if not done.before(made):
+                return blank.at(made, effect="order", detail=f"{then.tool} before {first.tool}")
     return None
 
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from twiceshy.conditions import MissingField
-from twiceshy.evidence import Step, StepFacts
 from twiceshy.graders.duplicates import duplicates
 from twiceshy.invariants import Sort
 from twiceshy.judgement import Judgement
+from twiceshy.standpoints import standpoints
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from twiceshy.conditions import Condition
-    from twiceshy.evidence import Run
+    from twiceshy.evidence import Run, Step
     from twiceshy.invariants import AllowedWrite
     from twiceshy.judgement import Context
 
@@ -68,7 +68,7 @@ def _holds(write: AllowedWrite, condition: Condition | None, run: Run, step: Ste
     if condition is None:
         return True
     try:
-        return condition.holds(StepFacts(run, step))
+        return all(condition.holds(facts) for facts in standpoints(run, step))
     except MissingField:
         if write.on_missing == "error":
             raise
