@@ -8,7 +8,7 @@ import polars as pl
 from tables import a_row
 from tasks.redact.step import Options, Redacted, redact
 from tasks.sources.schema import ScoreRecords, SpanRecords
-from twiceshy.identity import canonical, digest
+from twiceshy.identity import digest, ordered
 from twiceshy.redaction import FieldRule, Keyring, Policy
 
 KEYS = Keyring({"k1": b"1" * 32, "k2": b"2" * 32})
@@ -19,7 +19,7 @@ TUESDAY_NS = 1_780_394_400_000_000_000
 
 def text(value: Any) -> str:
     """A value as a payload column holds it."""
-    return canonical(value).decode()
+    return ordered(value).decode()
 
 
 def rule(path: str, kind: str | None = None, action: str = "synthesize", **rest: Any) -> FieldRule:

@@ -72,5 +72,6 @@ _FROM_CHECK: dict[str, Any] = {
     "isin": lambda held: held["allowed_values"][0],
     "str_matches": lambda held: _EXAMPLES.get(str(held["pattern"])[4:-2], "x"),
     "canonical_json": lambda _: "{}",
+    "told_json": lambda _: "{}",
     "greater_than_or_equal_to": lambda held: held["min_value"],
 }

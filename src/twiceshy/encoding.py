@@ -76,6 +76,11 @@ def record_line(record: msgspec.Struct) -> bytes:
     return _encode(_plain(record))
 
 
+def written_record(record: msgspec.Struct) -> bytes:
+    """The same, names in the order they have."""
+    return _write(_plain(record))
+
+
 @overload
 def record_of(line: bytes, shape: type[T]) -> T: ...
 @overload

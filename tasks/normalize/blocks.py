@@ -13,7 +13,7 @@ from tasks.normalize.sides import value
 from tasks.normalize.tree import NUMBERED
 from tasks.sources import clock
 from tasks.sources.messages import texts
-from twiceshy.encoding import record_line
+from twiceshy.encoding import written_record
 from twiceshy.envelope import (
     UNKNOWN_ERROR,
     Clock,
@@ -26,7 +26,7 @@ from twiceshy.envelope import (
     Versions,
 )
 from twiceshy.history import effective
-from twiceshy.identity import canonical, digest, untagged
+from twiceshy.identity import digest, ordered, untagged
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -46,8 +46,8 @@ class Pinned(NamedTuple):
 
 
 def stored(block: msgspec.Struct) -> str:
-    """A block as its column holds it: canonical JSON."""
-    return canonical(untagged(msgspec.json.decode(record_line(block)))).decode()
+    """A block as its column holds it: canonical JSON, but for names, which keep their order."""
+    return ordered(untagged(msgspec.json.decode(written_record(block)))).decode()
 
 
 def root(nodes: Sequence[Node]) -> Node | None:

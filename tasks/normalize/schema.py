@@ -22,6 +22,8 @@ from tasks.contracts import (
     Table,
     Text,
     TextOrNull,
+    Told,
+    ToldOrNull,
     TraceId,
     implies,
     like,
@@ -43,7 +45,7 @@ _SUB_KINDS = sorted(str(kind) for kind in SUB_KINDS)
 class Traces(Table):
     """One trace: what flagged it, its outcome, session, layer versions and the grades R1..R11.
 
-    `input`, `pins`, `disposition` are the envelope's blocks of those names (semantics.md §2), as canonical JSON.
+    `input`, `pins`, `disposition` are the envelope's blocks of those names (semantics.md §2), as canonical JSON with names in their order.
     """
 
     trace_id: TraceId
@@ -68,9 +70,9 @@ class Traces(Table):
     """The flags of formats.md §8 on the trace or any of its spans; sorted."""
     outcome: TextOrNull
     """The label the source gave the run, such as `failure`; null where it gave none."""
-    input: Json
-    pins: Json
-    disposition: Json
+    input: Told
+    pins: Told
+    disposition: Told
     tree_integrity: Annotated[str, one_of(TREES)]
     orphans: Count
     spans: Count
@@ -149,10 +151,10 @@ class Crossings(Table):
     """The step number of the model crossing that asked for this one."""
     attempt: Ordinal
     effect: Annotated[str, one_of(Effect, nullable=True)]
-    proposed: JsonOrNull
-    seen: JsonOrNull
-    raw: JsonOrNull
-    shown: JsonOrNull
+    proposed: ToldOrNull
+    seen: ToldOrNull
+    raw: ToldOrNull
+    shown: ToldOrNull
     error_class: TextOrNull
     """As raised, qualified; null where the crossing ended without an error."""
     error_code: TextOrNull
@@ -161,7 +163,7 @@ class Crossings(Table):
     error_definite: BoolOrNull
     blocked_by: TextOrNull
     """The guard that refused it."""
-    chunks: JsonOrNull
+    chunks: ToldOrNull
     """The recorded chunks of a streamed output, as a list."""
     key: Annotated[str, like("c1:[0-9a-f]{64}", nullable=True)]
     """Null where neither `seen` nor `proposed` is known."""

@@ -15,7 +15,7 @@ from tasks.normalize.flagging import flagged
 from tasks.normalize.tree import NUMBERED, grown
 from tasks.sources.records import NORM_VERSION, SYNTHETIC
 from twiceshy.envelope import Kind
-from twiceshy.identity import canonical, digest
+from twiceshy.identity import canonical, digest, ordered
 from twiceshy.streaming import split
 
 if TYPE_CHECKING:
@@ -236,4 +236,4 @@ def _plain(crossing: Crossing) -> Row:
 
 
 def _json(held: Any) -> str | None:
-    return None if held is UNSET else canonical(held).decode()
+    return None if held is UNSET else ordered(held).decode()

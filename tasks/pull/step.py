@@ -227,7 +227,7 @@ def _joined(files: list[_File]) -> tuple[pl.DataFrame, pl.DataFrame]:
     order = ["row_id", "container", "source_span_id", "source_trace_id"]
     spans = (
         pl.concat([SpanRecords.no_rows(), *(held.spans for held in files)])
-        .sort(order)
+        .sort(order, maintain_order=True)
         .unique("row_id", keep="first", maintain_order=True)
     )
     scores = pl.concat([ScoreRecords.no_rows(), *(held.scores for held in files)]).unique(

@@ -17,7 +17,7 @@ _ARGUMENTS = frozenset({"arguments", "args", "kwargs", "input"})
 _RESULTS = frozenset({"response", "result", "content", "output"})
 # Names that a message's own format gives; they are no data.
 _FORMAT = frozenset({"role", "type", "id", "tool_call_id", "name", "finish_reason", "index", "mime_type", "modality"})
-_encode = msgspec.json.Encoder(order="deterministic", enc_hook=repr).encode
+_encode = msgspec.json.Encoder(enc_hook=repr).encode
 
 
 class Walk(Protocol):

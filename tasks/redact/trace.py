@@ -190,7 +190,7 @@ class _Rows:
             if key not in self._known:
                 self._visitor.done = {}
                 new = self._trace._payload(self._visitor, self._chat, row, payload)  # noqa: SLF001 - one idea in two classes
-                self._known[key] = (None if new is UNSET else identity.canonical(new).decode(), self._visitor.done)
+                self._known[key] = (None if new is UNSET else identity.ordered(new).decode(), self._visitor.done)
             made[payload.column], did = self._known[key]
             if made[payload.column] is None and f"{payload.column}_encoding" in made:
                 made[f"{payload.column}_encoding"] = None

@@ -10,7 +10,7 @@ import polars as pl
 from msgspec import UNSET
 
 from tasks.sources.schema import ScoreRecords, SpanRecords
-from twiceshy.identity import canonical, digest
+from twiceshy.identity import canonical, digest, ordered
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -121,19 +121,20 @@ def span_row(span: Span, *, source: str, harness_state: str) -> dict[str, Any]:
     """The row of `SpanRecords`. Raises Unrecordable for a value that has no canonical form."""
     row = msgspec.structs.asdict(span)
     sides = row.pop("sides")
+    values = {side: held.value for side in SIDES if (held := sides.get(side)) is not None}
+    values |= {name: row[name] for name in _VALUES if row[name] is not UNSET}
+    for name in (*SIDES, *_VALUES):
+        row[name] = canonical(values[name]).decode() if name in values else None
     for side in SIDES:
-        held = sides.get(side)
-        row[side] = None if held is None else canonical(held.value).decode()
-        row[f"{side}_encoding"] = None if held is None else held.encoding
-    for name in _VALUES:
-        row[name] = None if row[name] is UNSET else canonical(row[name]).decode()
+        row[f"{side}_encoding"] = sides[side].encoding if side in values else None
     row["prompt_hash"] = None if span.system_text is UNSET else digest(span.system_text)
     row["flags"] = sorted(span.flags)
     row["provenance"] = canonical(span.provenance).decode() if span.provenance else None
     row |= {"source": source, "norm_version": NORM_VERSION, "bucket_labels": [], "harness_state": harness_state}
     content = [[name, row[name]] for name in sorted(row) if name not in _SPELLING]
     row["row_id"] = hashlib.sha256(_encode(content)).hexdigest()
-    return row
+    # The id is of the values; what stands in the row keeps the order of names in which the agent saw them.
+    return row | {name: ordered(value).decode() for name, value in values.items()}
 
 
 def score_row(score: Score, *, source: str, harness_state: str) -> dict[str, Any]:

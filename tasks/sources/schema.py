@@ -23,6 +23,7 @@ from tasks.contracts import (
     Table,
     Text,
     TextOrNull,
+    ToldOrNull,
     TraceId,
     implies,
     like,
@@ -94,10 +95,10 @@ class SpanRecords(Table):
     tool_name: TextOrNull
     call_id: TextOrNull
     mcp_server: TextOrNull
-    proposed: JsonOrNull
-    seen: JsonOrNull
-    raw: JsonOrNull
-    shown: JsonOrNull
+    proposed: ToldOrNull
+    seen: ToldOrNull
+    raw: ToldOrNull
+    shown: ToldOrNull
     proposed_encoding: Annotated[str, one_of(ENCODINGS, nullable=True)]
     seen_encoding: Annotated[str, one_of(ENCODINGS, nullable=True)]
     raw_encoding: Annotated[str, one_of(ENCODINGS, nullable=True)]
@@ -110,17 +111,17 @@ class SpanRecords(Table):
     error_message: TextOrNull
     error_source: Annotated[str, one_of(ERROR_SOURCES, nullable=True)]
     error_definite: BoolOrNull
-    messages_in: JsonOrNull
-    messages_out: JsonOrNull
-    system_text: JsonOrNull
-    tool_defs: JsonOrNull
+    messages_in: ToldOrNull
+    messages_out: ToldOrNull
+    system_text: ToldOrNull
+    tool_defs: ToldOrNull
     model_requested: TextOrNull
     model_answered: TextOrNull
     provider: TextOrNull
-    model_params: JsonOrNull
+    model_params: ToldOrNull
     finish_reason: TextOrNull
-    usage: JsonOrNull
-    versions: JsonOrNull
+    usage: ToldOrNull
+    versions: ToldOrNull
     """The recorded layer versions of the run, as in `pins.versions` (semantics.md §2)."""
     prompt_name: TextOrNull
     prompt_version: TextOrNull

@@ -47,10 +47,10 @@ def read_back(*recorded: Envelope) -> Normalized:
 
 
 def facts(crossing: Crossing) -> dict[str, object]:
-    """Everything of a crossing, values by identity; the key of a model's request is no key of a call and is not kept in the table."""
+    """Everything of a crossing, values by identity and with their names in order; the key of a model's request is no key of a call and is not kept in the table."""
     plain = {name: getattr(crossing, name) for name in crossing.__struct_fields__}
     sides = {
-        name: identity.canonical(held)
+        name: identity.ordered(held)
         for name in ("proposed", "seen", "raw", "shown")
         if (held := plain.pop(name)) is not msgspec.UNSET
     }

@@ -80,6 +80,13 @@ def test_redacting_twice_is_once() -> None:
     assert again.scores.equals(once.scores)
 
 
+def test_names_keep_the_order_in_which_they_were_told() -> None:
+    told = {"status": "open", "limit": 5, "amount": 7, "lines": [{"n": 1, "id": 2}]}
+    said = [{"role": "assistant", "parts": [{"type": "text", "content": "done"}]}]
+    done = redacted(a_span(1, "tool", "get_order", proposed={}, raw=told, messages_out=said))
+    assert (done.spans["raw"].to_list(), done.spans["messages_out"].to_list()) == ([text(told)], [text(said)])
+
+
 def test_other_stamps_are_refused() -> None:
     once = redacted(*a_trace()).spans
     with pytest.raises(KeyMismatch, match="'k2' met key id 'k1'"):

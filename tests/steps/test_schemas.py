@@ -37,6 +37,7 @@ OUT_OF_DOMAIN: dict[str, Any] = {
     "str_matches": "?",
     "str_length": "",
     "canonical_json": '{"b": 1, "a": 2}',
+    "told_json": '{"b": 1}',
     "greater_than_or_equal_to": -1,
     "greater_than": 0,
     "less_than_or_equal_to": 2,
