@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from msgspec import structs
 
-from twiceshy.envelope import LayerVersion, Record, Versions
-from twiceshy.errors import CandidateError
+from twiceshy.envelope import EVERY_TOOL, LayerVersion, Record, Versions
+from twiceshy.errors import CandidateError, nearest
 from twiceshy.identity import digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+_TOOLS = "tools"
+_LAYERS = tuple(name for name in Versions.__struct_fields__ if name != _TOOLS)
 Face = Literal["mcp", "http"]
 
 
 class Command(Record, frozen=True, kw_only=True):
     """A candidate that is started anew for each trial: its arguments, where it stands, and what it says of itself.
 
-    tools: where its tools go, the MCP server or POST /tools. versions: layer name -> version. models: the name a request bears -> the boundary it means.
+    tools: where its tools go, the MCP server or POST /tools. versions: layer name -> version; `tools` is that of every tool without one of its own.
+    sources: layer name -> patterns of the files that it consists of, below the folder. models: the name a request bears -> the boundary it means.
     """
 
     argv: list[str]
@@ -29,6 +33,7 @@ class Command(Record, frozen=True, kw_only=True):
     workflow: str
     tools: list[Face]
     versions: dict[str, str] = {}
+    sources: dict[str, list[str]] = {}
     models: dict[str, str] = {}
 
     @property
@@ -50,16 +55,38 @@ class UncontrolledTools(CandidateError):
 
 
 def versions_of(command: Command) -> Versions:
-    """The versions of its layers, as it states them; of the rest nothing is known, which compares as changed."""
-    named = {
+    """The versions of its layers: as it states them, else by the files that they consist of; of the rest nothing is known, which compares as changed.
+
+    Raises CandidateError for a layer that is none, and for a pattern that fits no file.
+    """
+    read = {name: LayerVersion(name=name, digest=_files(command, name)) for name in command.sources}
+    named = read | {
         name: LayerVersion(name=name, version=version, digest=digest(version))
         for name, version in command.versions.items()
     }
-    layers = {
-        name: named.get(name, LayerVersion()) for name in ("model", "prompt", "routing", "memory", "skills", "harness")
-    }
     tools = {name.removeprefix("tool:"): layer for name, layer in named.items() if name.startswith("tool:")}
-    return Versions(**layers, tools=tools)
+    if _TOOLS in named:
+        tools[EVERY_TOOL] = named[_TOOLS]
+    for name in named:
+        if name not in (*_LAYERS, _TOOLS) and not name.startswith("tool:"):
+            raise CandidateError(
+                f"candidate {command.name!r} has no layer {name!r}. {nearest(name, [*_LAYERS, _TOOLS])}"
+            )
+    return Versions(**{name: named.get(name, LayerVersion()) for name in _LAYERS}, tools=tools)
+
+
+def _files(command: Command, layer: str) -> str:
+    """The digest of the files of a layer, each by its path and content."""
+    folder = Path(command.folder)
+    held: dict[str, str] = {}
+    for pattern in command.sources[layer]:
+        found = [] if Path(pattern).is_absolute() else [path for path in folder.glob(pattern) if path.is_file()]
+        if not found:
+            raise CandidateError(
+                f"candidate {command.name!r}: no file in {folder} fits {pattern!r}, of its layer {layer!r}."
+            )
+        held |= {path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in found}
+    return digest(held)
 
 
 def moved(command: Command, places: Mapping[Path, Path]) -> Command:

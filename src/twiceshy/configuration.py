@@ -47,6 +47,8 @@ class CandidateSettings(Record, frozen=True, kw_only=True):
     workflow: str | None = None
     tools: list[Literal["mcp", "http"]] = []
     versions: dict[str, str] = {}
+    sources: dict[str, list[str]] = {}
+    """Of a command: layer -> patterns of its files. What it stated no version of is known by them."""
     models: dict[str, str] = {}
     """Of a command: the name that its requests bear -> the recorded model it means."""
     python: str | None = None

@@ -139,6 +139,10 @@ class LayerVersion(Record, frozen=True, kw_only=True):
     digest: str | None = None
 
 
+EVERY_TOOL = "*"
+"""Among the versions of tools, that of each one that has none of its own: a command declares no tools by name."""
+
+
 class Versions(Record, frozen=True, kw_only=True):
     """A version for each layer; a layer that is not known says so and is never omitted."""
 

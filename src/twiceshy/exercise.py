@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from twiceshy.envelope import Kind
+from twiceshy.envelope import EVERY_TOOL, Kind
 from twiceshy.outcome import BoundaryState
 
 if TYPE_CHECKING:
@@ -38,12 +38,16 @@ def exercise(transcripts: Iterable[Transcript]) -> Exercise:
     return Exercise(frozenset(layer for layer, _ in live), frozenset(layer for layer, _ in met - live))
 
 
-def changed_layers(candidate: Versions, champion: Versions) -> frozenset[str]:
-    """The layers whose versions differ, or are not known on either side: unknown compares as changed."""
+def changed_layers(candidate: Versions, champion: Versions, tools: Collection[str] = ()) -> frozenset[str]:
+    """The layers whose versions differ, or are not known on either side: unknown compares as changed.
+
+    tools: the tools that were recorded, which a command declares nowhere; one that neither side speaks of is unknown.
+    """
     single = {name for name in LAYERS if _changed(getattr(candidate, name), getattr(champion, name))}
-    names = candidate.tools.keys() | champion.tools.keys()
-    tools = {f"tool:{name}" for name in names if _changed(candidate.tools.get(name), champion.tools.get(name))}
-    return frozenset(single | tools)
+    names = {*candidate.tools, *champion.tools, *tools} - {EVERY_TOOL}
+    return frozenset(
+        single | {f"tool:{name}" for name in names if _changed(_tool(candidate, name), _tool(champion, name))}
+    )
 
 
 def not_exercised(seen: Exercise, changed: Collection[str], accepted: Collection[str] = ()) -> list[str]:
@@ -68,6 +72,10 @@ def _layers(played: Played) -> Iterator[tuple[str, bool]]:
             yield "harness", played.exercised
         case _:
             return
+
+
+def _tool(versions: Versions, name: str) -> LayerVersion | None:
+    return versions.tools.get(name, versions.tools.get(EVERY_TOOL))
 
 
 def _changed(ours: LayerVersion | None, theirs: LayerVersion | None) -> bool:

@@ -18,7 +18,7 @@ from twiceshy.acceptance import refuse_unaccepted
 from twiceshy.agreement import agreement
 from twiceshy.champion import harness_state
 from twiceshy.cutpoint import CutPoint, UnknownBoundary
-from twiceshy.envelope import Kind
+from twiceshy.envelope import EVERY_TOOL, Kind
 from twiceshy.errors import CaseError, ConfigurationError, InputError
 from twiceshy.exercise import LAYERS, changed_layers
 from twiceshy.grading import case_grader
@@ -145,18 +145,19 @@ def selected(cases: Sequence[LoadedCase], wanted: str) -> list[LoadedCase]:
     return [case for case in cases if all(_fits(case, key, glob) for key, _, glob in pairs)]
 
 
-def candidacy(versions: Versions, pinned: Versions | None, accepted: Sequence[str] = ()) -> Candidacy:
-    """What of a candidate changed against the champion's versions; nothing is asked of it where there is no champion.
+def candidacy(
+    versions: Versions, pinned: Versions | None, accepted: Sequence[str] = (), *, tools: Collection[str] = ()
+) -> Candidacy:
+    """What of a candidate changed against the champion's versions; nothing is asked of it where there is no champion. tools: see `changed_layers`.
 
     Raises ConfigurationError where what is accepted unexercised is no layer of either: misspelt, it would accept nothing, silently.
     """
-    known = [*LAYERS, *(f"tool:{name}" for held in (versions, pinned) if held is not None for name in held.tools)]
+    named = {*tools, *versions.tools, *(pinned.tools if pinned else ())} - {EVERY_TOOL}
+    known = [*LAYERS, *(f"tool:{name}" for name in sorted(named))]
     for layer in accepted:
         if layer not in known:
-            raise ConfigurationError(
-                f"--accept-unexercised {layer!r} is no layer here. Known: {', '.join(dict.fromkeys(known))}."
-            )
-    return Candidacy(changed=changed_layers(versions, pinned) if pinned else (), accepted=accepted)
+            raise ConfigurationError(f"--accept-unexercised {layer!r} is no layer here. Known: {', '.join(known)}.")
+    return Candidacy(changed=changed_layers(versions, pinned, tools) if pinned else (), accepted=accepted)
 
 
 def graders(

@@ -111,7 +111,9 @@ class _Court:
         terms = judging.Terms(judges=judges(asked.mode, None, None, None), trials=trials, bench=bench(config))
         champion = champion_of(config, loaded.case.workflow)
         (grader,) = judging.graders([loaded], rules, terms, champion=champion, boundaries=session.ready.boundaries)
-        against = judging.candidacy(session.ready.versions, champion.versions if champion else None)
+        against = judging.candidacy(
+            session.ready.versions, champion.versions if champion else None, tools=judging.tools_of([loaded])
+        )
         return Replayed(judging.judge_case(session, grader, rules, terms, against))
 
     def close(self) -> None:

@@ -191,7 +191,9 @@ def _run(request: ShardRequest, write: Callable[[Line], None], env: Mapping[str,
             )
         )
         docket = judging.graders(cases, rules, terms, boundaries=ready.boundaries, champion=request.pinned)
-        against = judging.candidacy(ready.versions, request.pinned.versions if request.pinned else None)
+        against = judging.candidacy(
+            ready.versions, request.pinned.versions if request.pinned else None, tools=judging.tools_of(cases)
+        )
         court = _Court(pool, docket, rules, terms, against)
         for _ in range(request.times - 1):
             court.judge(write)

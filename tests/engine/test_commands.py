@@ -13,7 +13,9 @@ from commanding import a_session, a_weather_agent, output, played, task
 from twiceshy import commands
 from twiceshy.breaking import operators
 from twiceshy.commands import Command
+from twiceshy.envelope import Versions
 from twiceshy.errors import CandidateError, IsolationNotHeld
+from twiceshy.exercise import changed_layers
 from twiceshy.gateway.hosting import last_value
 from twiceshy.outcome import AnsweredBy, Divergence
 
@@ -182,6 +184,52 @@ def test_breaks_apply_to_a_command(folder: Path) -> None:
         )
         with session.broken(operators.parse(operators.CodeBreak(env={"GREETING": "hello"})), folder / "case") as broken:
             assert output(broken.play(task(folder)).transcript) == {"city": "Leith", "celsius": 7}
+
+
+def versions_in(folder: Path, **given: Any) -> Versions:
+    command = Command(argv=["true"], folder=str(folder), workflow="weather", tools=["http"], **given)
+    return commands.versions_of(command)
+
+
+def test_tools_of_a_command_count_as_changed_unless_it_says_what_they_are(tmp_path: Path) -> None:
+    """It declares none by name, so what nobody speaks of would else be no layer at all, and equal."""
+    tool, other = tmp_path / "tools" / "pay.mjs", tmp_path / "agent.mjs"
+    tool.parent.mkdir()
+    tool.write_text("pay 1")
+    other.write_text("agent 1")
+    silent = versions_in(tmp_path, versions={"harness": "1"})
+    assert {"tool:pay", "tool:find"} <= changed_layers(silent, silent, ["pay", "find"])
+    stated = versions_in(tmp_path, versions={"tools": "1", "tool:pay": "2"})
+    assert not {"tool:pay", "tool:find"} & changed_layers(stated, stated, ["pay", "find"])
+    newer = versions_in(tmp_path, versions={"tools": "1", "tool:pay": "3"})
+    assert changed_layers(newer, stated, ["pay", "find"]) - {
+        "prompt",
+        "model",
+        "routing",
+        "memory",
+        "skills",
+        "harness",
+    } == {"tool:pay"}
+    sources = {"tools": ["tools/**/*.mjs"], "harness": ["agent.mjs"]}
+    before = versions_in(tmp_path, sources=sources)
+    assert not {"tool:pay", "harness"} & changed_layers(versions_in(tmp_path, sources=sources), before, ["pay"])
+    tool.write_text("pay 2")
+    assert {"tool:pay", "harness"} & changed_layers(versions_in(tmp_path, sources=sources), before, ["pay"]) == {
+        "tool:pay"
+    }
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"sources": {"tools": ["*.mjs"]}}, r"no file in .* fits '\*.mjs', of its layer 'tools'"),
+        ({"sources": {"harness": ["/etc/passwd"]}}, "no file in .* fits '/etc/passwd'"),
+        ({"versions": {"harnes": "1"}}, "no layer 'harnes'. Did you mean 'harness'"),
+    ],
+)
+def test_a_layer_of_a_command_that_cannot_be_meant_is_refused(tmp_path: Path, given: dict[str, Any], says: str) -> None:
+    with pytest.raises(CandidateError, match=says):
+        versions_in(tmp_path, **given)
 
 
 def test_a_command_moves_with_its_copy(tmp_path: Path) -> None:

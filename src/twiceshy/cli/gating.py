@@ -164,7 +164,9 @@ def judged_run(
         rules = judging.rules_of(config.path("policies"), ready.workflow, keyring(), known_tools=named)
         chosen = judging.selected(of_workflow, select)
         known = champion_of(config, ready.workflow, pinned)
-        against = judging.candidacy(ready.versions, known.versions if known else None, terms.accepted)
+        against = judging.candidacy(
+            ready.versions, known.versions if known else None, terms.accepted, tools=judging.tools_of(of_workflow)
+        )
         docket = judging.graders(chosen, rules, terms, boundaries=ready.boundaries, champion=known)
         progress = Progress(len(docket), what="cases", quiet=quiet)
         judged = judging.judge_cases(

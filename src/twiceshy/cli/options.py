@@ -135,6 +135,7 @@ def _command(name: str, held: CandidateSettings, config: Configuration) -> Comma
         workflow=held.workflow,
         tools=held.tools,
         versions=held.versions,
+        sources=held.sources,
         models=held.models,
     )
 
