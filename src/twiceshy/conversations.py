@@ -19,7 +19,7 @@ from twiceshy.graders.drift import drifts, turns
 from twiceshy.judgement import Context, Judgement
 from twiceshy.ordering import Part, renumbered
 from twiceshy.outcome import Outcome, Truth
-from twiceshy.trials import WORST, worst
+from twiceshy.trials import WORST
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -60,7 +60,8 @@ def whole_conversations(
 ) -> list[rows.Conversation]:
     """One result a conversation of which several turns were judged as cases of their own, by id.
 
-    Judged over all turns together: the invariants of the workflow (without what a case lays over them), no duplicate write, and context drift.
+    Judged over all turns together: the invariants of the workflow (without what a case lays over them), no duplicate write, and context drift. The first
+    trials of all turns are one conversation, and so are the second ones: what is violated in one of them is violated.
     """
     by_id: dict[str, list[tuple[CaseGrader, Sequence[ModeRun], rows.Result]]] = defaultdict(list)
     for one in judged:
@@ -74,14 +75,17 @@ def _conversation(
     name: str, held: Sequence[tuple[CaseGrader, Sequence[ModeRun], rows.Result]], invariants: Invariants
 ) -> rows.Conversation:
     ordered = sorted(held, key=lambda one: (one[0].loaded.envelope.turn, one[0].loaded.case.id))
-    parts = [_run(grader, worst(modes).deciding.transcript) for grader, modes, _ in ordered]
     cases = {at: grader.loaded.case.id for at, (grader, _, _) in enumerate(ordered)}
-    whole, where = _joined(parts, cases, ordered[0][0].policy)
-    found = graders.together(Context(run=whole, invariants=invariants))
-    violated = [_violation(one, where) for one in found if one.truth is Truth.VIOLATED]
-    if invariants.file.checks.context_drift is not False:
-        violated += _drifted(parts, cases, whole.policy)
-    errors = [f"{one.id}: {one.error}" for one in found if one.error is not None]
+    violated: dict[str, rows.Violation] = {}
+    errors: list[str] = []
+    for parts in _rounds([(grader, modes) for grader, modes, _ in ordered]):
+        whole, where = _joined(parts, cases, ordered[0][0].policy)
+        found = graders.together(Context(run=whole, invariants=invariants))
+        told = [_violation(one, where) for one in found if one.truth is Truth.VIOLATED]
+        if invariants.file.checks.context_drift is not False:
+            told += _drifted(parts, cases, whole.policy)
+        violated = {one.assertion_id: one for one in told} | violated
+        errors += [f"{one.id}: {one.error}" for one in found if one.error is not None]
     results = [
         rows.TurnResult(turn=at, case=result.case.id, outcome=result.outcome, violated=[one.assertion_id for one in result.violations])
         for at, (_, _, result) in enumerate(ordered)
@@ -89,8 +93,15 @@ def _conversation(
     own = [Outcome.FAILED] * bool(violated) + [Outcome.ERROR] * bool(errors)
     outcome = min([*own, *(result.outcome for result in results)], key=WORST.index)
     return rows.Conversation(
-        id=name, outcome=outcome, turns=results, violations=violated, error=errors[0] if errors else None
+        id=name, outcome=outcome, turns=results, violations=[*violated.values()], error=errors[0] if errors else None
     )
+
+
+def _rounds(turns: Sequence[tuple[CaseGrader, Sequence[ModeRun]]]) -> Iterator[list[Run]]:
+    """The trials of all turns, one of each at a time, over all judging modes; a turn with fewer of them takes its last one again."""
+    played = [[_run(grader, trial.transcript) for mode in modes for trial in mode.trials] for grader, modes in turns]
+    for at in range(max(map(len, played))):
+        yield [trials[min(at, len(trials) - 1)] for trials in played]
 
 
 def _run(grader: CaseGrader, transcript: Transcript) -> Run:

@@ -60,12 +60,14 @@ def with_semantics(verdict: TrialVerdict, transcript: Transcript, grader: CaseGr
     """The verdict of a trial with what the judge says of it; the same verdict where another tier already decided, or nothing is asked of a judge."""
     specs = semantic(grader.invariants)
     model = grader.invariants.file.judge
-    if not specs or model is UNSET or verdict.outcome is not Outcome.PASSED or verdict.decided:
+    if not specs or model is UNSET or verdict.outcome is not Outcome.PASSED:
         return verdict
-    given = grader.loaded.envelope.input
-    run = replayed_run(transcript, grader.policy, given=[given.user, given.goal])
     binding = grader.loaded.case.binding
     named: Collection[str] = () if binding is UNSET else binding
+    if verdict.decided:
+        return _unheard(verdict, [spec.id for spec in specs if spec.id in named])
+    given = grader.loaded.envelope.input
+    run = replayed_run(transcript, grader.policy, given=[given.user, given.goal])
     found = [_judged(spec, run, model, bench, advisory=spec.id not in named) for spec in specs]
     return _decided(verdict, found)
 
@@ -83,6 +85,16 @@ def reference(invariants: Invariants) -> JudgeRef | None:
     return JudgeRef(
         model=model.model, version=model.version, temperature=model.temperature, samples=model.samples,
         rubrics={spec.id: digest(spec.rubric) for spec in specs},
+    )  # fmt: skip
+
+
+def _unheard(verdict: TrialVerdict, binding: Sequence[str]) -> TrialVerdict:
+    """A run that diverged has no final output to ask a judge about: what decided it does not speak for a rubric that binds the case."""
+    if not binding:
+        return verdict
+    return msgspec.structs.replace(
+        verdict, outcome=Outcome.DIVERGED, decided=False, open=[*verdict.open, *binding],
+        notes=[*verdict.notes, f"{', '.join(binding)} binds this case and was not judged: the run diverged before its end"],
     )  # fmt: skip
 
 

@@ -174,6 +174,14 @@ def a_turn(
     return grader, modes, case_result(grader, modes, isolation="hermetic")
 
 
+def tried(turn: int, *trials: list[Played]) -> Any:
+    """One that was tried several times."""
+    played = [a_turn(turn, *one) for one in trials]
+    grader = played[0][0]
+    modes = [mode_run(FULL, [trial for _, (mode,), _ in played for trial in mode.trials])]
+    return grader, modes, case_result(grader, modes, isolation="hermetic")
+
+
 def whole(*judged: Any, invariants: Invariants = INVARIANTS) -> Conversation:
     (one,) = whole_conversations(judged, invariants)
     assert whole_conversations(judged[::-1], invariants) == [one]
@@ -185,6 +193,16 @@ def test_turns_that_pass_may_fail_together() -> None:
     assert [(turn.case, turn.outcome) for turn in one.turns] == [("turn-0", P), ("turn-1", P)]
     assert (one.outcome, [found.assertion_id for found in one.violations]) == (F, ["one-refund"])
     assert one.violations[0].detail == "more than 1; at turn-1 #2"
+
+
+def test_every_trial_of_the_turns_is_a_conversation() -> None:
+    """The trials that show their cases did nothing: those after them refunded in both turns."""
+    one = whole(tried(0, [], [paid(2)]), tried(1, [], [paid(2, 50)]))
+    assert [turn.outcome for turn in one.turns] == [P, P]
+    assert (one.outcome, [found.assertion_id for found in one.violations]) == (F, ["one-refund"])
+    assert whole(tried(0, [], [paid(2)]), tried(1, [paid(2, 50)], [])).outcome is P
+    shorter = whole(tried(0, [], [], [paid(2)]), tried(1, [], [paid(2, 50)]))
+    assert shorter.outcome is F, "a turn with fewer trials takes its last one again"
 
 
 def test_same_write_in_two_turns_is_a_duplicate() -> None:

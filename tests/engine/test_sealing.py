@@ -354,3 +354,38 @@ def weakly(held: sealing.Seal, targets: sealing.Targets) -> dict[str, object]:
 def test_weak_still_refuses_sockets() -> None:
     lost = ["network", "processes", "queues", "read_only", "masked_sockets", "landlock"]
     assert inside(weakly, without=lost) == {"errno": 1, "isolation": "weak", "scratch": [], "arrivals": []}
+
+
+MASKING = """
+import os, socket, sys
+from pathlib import Path
+from twiceshy.sealing import kernel, namespaces
+
+def bound(path):
+    held = socket.socket(socket.AF_UNIX)
+    held.bind(path)
+    return held, os.open(path, os.O_PATH)
+
+stays, vanishes = f"{sys.argv[1]}/stays", f"{sys.argv[1]}/vanishes"
+kept = [bound(stays), bound(vanishes)]
+os.unlink(vanishes)
+namespaces.enter(kernel.CLONE_NEWNS)
+namespaces.detach_mounts()
+namespaces.cover(kept[1][1])
+namespaces.mask([vanishes, stays])
+print(Path(stays).is_char_device(), Path(vanishes).exists())
+kept.append(bound(vanishes))
+kernel.mount("tmpfs", "/dev", "tmpfs")
+try:
+    namespaces.mask([vanishes])
+except Exception as refused:
+    print(type(refused).__name__, "ENOENT" in str(refused))
+"""
+
+
+def test_socket_that_vanished_needs_no_mask(tmp_path: Path) -> None:
+    """One that is still there does: where it cannot be masked, be it for a file that is missing, nothing may run."""
+    done = subprocess.run(
+        [sys.executable, "-c", MASKING, tmp_path], env=ENV, capture_output=True, text=True, check=False
+    )
+    assert done.stdout.split() == ["True", "False", "StepRefused", "True"], done.stderr

@@ -9,7 +9,17 @@ from typing import Any
 
 import pytest
 
-from builders import a_case, a_crossing, a_divergence, a_played, a_policy, a_transcript, an_envelope, some_invariants
+from builders import (
+    a_case,
+    a_crossing,
+    a_divergence,
+    a_guard,
+    a_played,
+    a_policy,
+    a_transcript,
+    an_envelope,
+    some_invariants,
+)
 from twiceshy.benches import HttpBench, RecordedBench, bench_of
 from twiceshy.casefile import Judge
 from twiceshy.configuration import JudgeSettings
@@ -128,6 +138,26 @@ def test_binding_and_undecided_is_our_error(endpoint: Scripted, replies: list[st
     assert verdict.outcome is Outcome.ERROR
     assert (verdict.error or "").startswith("polite binds this case: ")
     assert "jane" not in (verdict.error or "")
+
+
+REFUSED = {"id": "refused", "kind": "must_happen", "at": {"guard": "limit", "blocked": True}}
+
+
+def test_a_decided_run_does_not_speak_for_a_binding_rubric() -> None:
+    """It diverged before its end, so there is nothing that the judge could be asked about."""
+
+    def decided(**case: Any) -> TrialVerdict:
+        grader = a_grader(REFUSED, case={"decided_by": ["refused"], **case})
+        transcript = a_transcript(
+            a_played(1, raw={"limit": 500}), a_guard(2, "get_order", "limit", blocked=True), divergence=a_divergence()
+        )
+        return with_semantics(grader.trial(transcript, CutPoint()), transcript, grader, Unconfigured())
+
+    assert (decided().outcome, decided().decided) == (Outcome.PASSED, True)
+    bound = decided(binding=["polite"])
+    assert (bound.outcome, bound.decided, bound.divergence) == (Outcome.DIVERGED, False, a_divergence())
+    assert "polite" in bound.open
+    assert bound.notes == ["polite binds this case and was not judged: the run diverged before its end"]
 
 
 def test_judge_is_asked_only_after_the_others_passed(endpoint: Scripted) -> None:

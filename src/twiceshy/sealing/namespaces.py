@@ -7,6 +7,7 @@ is read-only and no capability remains.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import stat
@@ -25,6 +26,8 @@ _DEVICE_LINKS = {"fd": "/proc/self/fd", "stdin": "fd/0", "stdout": "fd/1", "stde
 SCRATCH = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108 - these become private and empty
 PRIVATE = "twiceshy-private"
 """The writable part of a scratch folder in which something of the host is shown again."""
+_TRIES = 100
+"""So often a socket may be made anew at one path while it is being masked."""
 _QUIET = kernel.MS_NOSUID | kernel.MS_NODEV
 
 
@@ -168,15 +171,41 @@ def mask(paths: Iterable[str]) -> None:
     """Lay /dev/null over each of the host's unix sockets that can still be reached by its path."""
     with step("mask the host's unix sockets"):
         for path in paths:
-            if _is_socket(path):
-                _bind("/dev/null", path)
+            _mask(path)
 
 
-def _is_socket(path: str) -> bool:
+def _mask(path: str) -> None:
+    """Until nothing there is a socket: another may have taken the place of one that was removed."""
+    for _ in range(_TRIES):
+        handle = _socket_at(path)
+        if handle is None:
+            return
+        try:
+            cover(handle)
+        finally:
+            os.close(handle)
+    raise OSError(errno.EBUSY, os.strerror(errno.EBUSY))
+
+
+def cover(handle: int) -> None:
+    """Lay /dev/null over an open file, wherever it is now. Nothing leads to one that was removed meanwhile, so that needs no cover. Raises OSError."""
     try:
-        return Path(path).is_socket()
+        _bind("/dev/null", f"/proc/self/fd/{handle}")
+    except FileNotFoundError:
+        if os.fstat(handle).st_nlink:
+            raise
+
+
+def _socket_at(path: str) -> int | None:
+    """A handle of the socket at a path, where there is one."""
+    try:
+        handle = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError:
-        return False  # gone, hidden by a private folder, or behind a folder this user may not search either
+        return None  # gone, hidden by a private folder, or behind a folder this user may not search either
+    if stat.S_ISSOCK(os.fstat(handle).st_mode):
+        return handle
+    os.close(handle)
+    return None
 
 
 def mounts() -> list[Mount]:
