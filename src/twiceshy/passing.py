@@ -28,12 +28,16 @@ class Passage:
     """One tool call between its two ends. The tool must have been declared on the boundary.
 
     middleware: whether code of the framework runs between the ends, so that a replay needs both sides of the record.
+    waits: what is raised at the inner end where the call waits for somebody, a person say.
     """
 
-    def __init__(self, boundary: Boundary, name: str, proposed: dict[str, Any], *, middleware: bool = True) -> None:
+    def __init__(
+        self, boundary: Boundary, name: str, proposed: dict[str, Any], *, middleware: bool = True, waits: tuple[type[BaseException], ...] = ()
+    ) -> None:  # fmt: skip
         self.name = name
         self.proposed = copy.deepcopy(proposed)
         self.middleware = middleware
+        self.waits = waits
         self.run: Callable[[dict[str, Any]], Any] = _nothing
         self._boundary = boundary
         self._declared = msgspec.structs.replace(boundary.tools[name], via=self)
@@ -70,6 +74,19 @@ class Passage:
             self._reached = True
             self._boundary.withheld(self._declared, self.stepping(), self.proposed)
         self._close(UNSET)
+
+    @property
+    def seq(self) -> int | None:
+        """The step that was opened at the outer end, until it is taken."""
+        return None if self._opened is None else self._opened.seq
+
+    def postponed(self) -> None:
+        """The step that was opened stays nobody's: when the call is made, others have been made."""
+        self._opened = None
+
+    def over(self) -> None:
+        """Close a call that the outer end will not close: it has returned, or another call comes to it first."""
+        self._leave()
 
     def stepping(self) -> Step:
         """The step that was opened at the outer end; a further one for each time that middleware tries again."""

@@ -122,6 +122,21 @@ class Via(Protocol):
     """What was asked before the middleware."""
     middleware: bool
     """Whether there is any, so that a replay needs both sides of the record."""
+    waits: tuple[type[BaseException], ...]
+    """What is raised where the call waits for somebody: no error of its tool."""
+
+    @property
+    def seq(self) -> int | None:
+        """The number of the step that is open for this call; None where it takes a further one."""
+        ...
+
+    def postponed(self) -> None:
+        """The call is made after others, in a step of that time; `over` ends it."""
+        ...
+
+    def over(self) -> None:
+        """Close what a call has left open, with what its boundary showed."""
+        ...
 
     def stepping(self) -> Step:
         """The step that this call is."""

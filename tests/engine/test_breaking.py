@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from builders import a_policy, recorded, replayed
+import broken_runs
+from builders import a_policy, recorded
 from twiceshy import breaking
 from twiceshy.boundary import Blocked, Boundary
-from twiceshy.breaking import Break, BreakingBoundary, CodeBreak
+from twiceshy.breaking import Break, CodeBreak
 from twiceshy.cutpoint import CutPoint
 from twiceshy.envelope import Effect, Kind
 from twiceshy.errors import CaseError
 from twiceshy.outcome import Divergence, Mode
 from twiceshy.policy import ToolPolicy
-from twiceshy.replaying import Replay, Terms
 from twiceshy.transcript import Transcript
 
 Build = Callable[[Boundary], Callable[[Any], Any]]
@@ -45,23 +45,9 @@ def run_broken(
     build: Build, *texts: str, at: Build | None = None, policy: Any = POLICY, cut: CutPoint | None = None
 ) -> tuple[Transcript, set[str]]:
     """A replay under these breaks, and the breaks that changed something. at: the agent that was recorded, where it is another."""
-    applied: set[str] = set()
     envelope = recorded(at or build, policy=policy)
-    terms = {"policy": policy, "cut": cut or CutPoint()}
-
-    def boundary(replay: Replay) -> Boundary:
-        return BreakingBoundary(
-            replay, [breaking.parse(text) for text in texts], record=envelope, terms=Terms(**terms),
-            on_applied=lambda found: applied.add(found.text),
-        )  # fmt: skip
-
-    def built(made: Boundary) -> Callable[[Any], Any]:
-        agent = build(made)
-        assert isinstance(made, BreakingBoundary)
-        made.complete()
-        return agent
-
-    return replayed(built, envelope, boundary=boundary, **terms), applied
+    told, applied = broken_runs.broken(build, envelope, *texts, policy=policy, cut=cut)
+    return told, set(applied)
 
 
 def broken(*texts: str) -> tuple[Any, set[str]]:

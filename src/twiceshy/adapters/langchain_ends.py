@@ -13,7 +13,7 @@ controlling.require("langchain", extra="adapters-langchain")
 
 from langchain.agents.middleware import AgentMiddleware
 from langchain_core.messages import ToolMessage
-from langgraph.errors import GraphInterrupt
+from langgraph.errors import GraphBubbleUp, GraphInterrupt
 
 from twiceshy.adapters.langchain_messages import answer_of, value_of
 from twiceshy.adapters.langchain_model import BoundChatModel
@@ -61,7 +61,8 @@ class Outer(AgentMiddleware[Any, Any]):
         name = request.tool_call["name"]
         if name not in self._boundary.tools:  # one that middleware offers while the agent runs
             controlling.declare(self._boundary, name, None, {})
-        return Passage(self._boundary, name, dict(request.tool_call["args"]), middleware=self._middleware)
+        asked = dict(request.tool_call["args"])
+        return Passage(self._boundary, name, asked, middleware=self._middleware, waits=(Interrupted, GraphBubbleUp))
 
 
 class Inner(AgentMiddleware[Any, Any]):

@@ -24,6 +24,7 @@ from twiceshy.passing import Passage, apassing
 
 controlling.require("mcp", extra="adapters-mcp")
 
+from mcp.shared.exceptions import UrlElicitationRequiredError
 from mcp.types import CallToolResult, ListToolsResult, TextContent
 from pydantic_core import to_json
 
@@ -102,7 +103,7 @@ class Client:
             return value_of(await (await self._live()).call_tool(name, seen))
 
         asked = dict(arguments or {})
-        passage = Passage(self._boundary, name, asked, middleware=False)
+        passage = Passage(self._boundary, name, asked, middleware=False, waits=(UrlElicitationRequiredError,))
 
         async def through() -> CallToolResult:
             try:

@@ -49,6 +49,9 @@ _HOOKS = (
 )  # fmt: skip
 """Where a capability may change a call on its way, or its result on the way back."""
 
+_WAITING = (ApprovalRequired, CallDeferred)
+"""What a tool raises that is to be answered by somebody else."""
+
 _RETURN: TypeAdapter[ToolReturn[Any]] = TypeAdapter(ToolReturn)
 
 controlling.require_hooks(
@@ -108,7 +111,7 @@ class Outer(AbstractCapability[Any]):
         asked = object_of(call.args or {})
         return Passage(
             self._boundary, call.tool_name, asked if isinstance(asked, dict) else {"arguments": asked},
-            middleware=self._hooked or tool_def.metadata != {_REACHED: "plain"},
+            middleware=self._hooked or tool_def.metadata != {_REACHED: "plain"}, waits=_WAITING,
         )  # fmt: skip
 
 
@@ -196,7 +199,7 @@ class _Reaching(WrapperToolset[Any]):
             given = {at: tool_args[at] if at in plain and plain[at] == value else value for at, value in seen.items()}
             try:
                 result = await self.wrapped.call_tool(name, given, ctx, tool)
-            except (ApprovalRequired, CallDeferred) as deferred:
+            except _WAITING as deferred:
                 vars(deferred)["definite"] = True  # it asks before it does anything
                 raise
             ran[:] = [result, _plain(name, result)]

@@ -10,7 +10,7 @@ At the boundary, while the candidate declares it:
 `call.duplicate:TOOL`       the call is made twice
 `order.swap:A,B`            the first call of A is made only after the next call of B; the agent is told in time what A would have told it. Where no B
                             follows, A is never made and the break has applied nowhere
-`error.swallow:TOOL`        what TOOL raises, a guard's refusal too, is shown as success
+`error.swallow:TOOL`        what TOOL raises, a guard's refusal too, is shown as success; a question to a person is none of that
 `proposal.replace:SEQ`      the live model gives the output that was recorded at step SEQ
 
 On the candidate's real code, in a private copy (`twiceshy.breaking.copies`): `patch: file.diff`, `env: {NAME: value}`, `git: REF`.

@@ -15,6 +15,7 @@ from twiceshy.breaking.answers import Answers
 from twiceshy.breaking.operators import Break, Operator
 from twiceshy.breaking.outputs import Replacing
 from twiceshy.envelope import Kind
+from twiceshy.errors import TwiceshyError
 from twiceshy.identity import equal
 from twiceshy.matching import fresh
 from twiceshy.stepping import drive
@@ -45,6 +46,8 @@ class BreakingBoundary(Boundary):
         self._unheard = set(self._breaks)
         self._on_applied = on_applied
         self._late: dict[Break, Steps] = {}
+        self._whole = False
+        self._damaged: set[Break] = set()
 
     @cached_property
     def _answers(self) -> Answers:
@@ -87,16 +90,31 @@ class BreakingBoundary(Boundary):
             self._backend, self._breaks, record=self._record, terms=self._terms, on_applied=self._on_applied, scope=scope,
             home=home, kin=self,
         )  # fmt: skip
-        made._unheard = self._unheard
+        made._unheard, made._late = self._unheard, self._late
         return made
 
     def complete(self) -> None:
         """Add the hooks that strip results and set arguments, after every hook of the candidate. Call it when the candidate has declared everything."""
+        self._whole = True
+        for tool in list(self.tools):
+            self._damage(tool)
+
+    def _called(self, kind: Kind, name: str, *rest: Any, **further: Any) -> Callable[..., Any]:
+        """Declare what is called by arguments; what a framework brings along while the agent runs is damaged at once."""
+        made = super()._called(kind, name, *rest, **further)
+        if self._whole:
+            self._damage(name)
+        return made
+
+    def _damage(self, tool: str) -> None:
         for found in self._breaks:
-            if found.operator is Operator.HOOK_STRIP and found.names[0] in self.tools:
-                super().hook(f"break {found.text}", self._stripping(found), after=found.names[0])
-            elif found.operator is Operator.ARGS_SET and found.names[0] in self.tools:
-                super().hook(f"break {found.text}", self._setting(found), before=found.names[0])
+            if found.names[0] != tool or found in self._damaged:
+                continue
+            if found.operator is Operator.HOOK_STRIP:
+                super().hook(f"break {found.text}", self._stripping(found), after=tool)
+            elif found.operator is Operator.ARGS_SET:
+                super().hook(f"break {found.text}", self._setting(found), before=tool)
+            self._damaged.add(found)
 
     def _at_once(self, declared: Declared, given: dict[str, Any]) -> Any:
         """Each call goes its steps, since a break may stand around any."""
@@ -104,12 +122,17 @@ class BreakingBoundary(Boundary):
 
     def _tool_steps(self, declared: Declared, proposed: dict[str, Any]) -> Steps:
         walk: Walk = super()._tool_steps
-        if not self._cut.in_prefix(self.numbers.last + 1):
+        if not self._cut.in_prefix(self._next(declared)):
             for found in self._breaks:
                 around = self._AROUND.get(found.operator)
                 if around is not None and declared.name in found.names:
                     walk = partial(around, self, found, walk)
         return walk(declared, proposed)
+
+    def _next(self, declared: Declared) -> int:
+        """The step that a call is: a framework's was taken where its middleware began."""
+        opened = None if declared.via is None else declared.via.seq
+        return self.numbers.last + 1 if opened is None else opened
 
     def _dropped(self, found: Break, walk: Walk, declared: Declared, proposed: dict[str, Any]) -> Steps:
         told = self._answers.of(declared, proposed)
@@ -121,6 +144,7 @@ class BreakingBoundary(Boundary):
     def _doubled(self, found: Break, walk: Walk, declared: Declared, proposed: dict[str, Any]) -> Steps:
         shown = yield from walk(declared, proposed)
         self._heard(found)
+        _end(declared)
         yield from _quietly(walk(declared, proposed))
         return shown
 
@@ -130,7 +154,7 @@ class BreakingBoundary(Boundary):
             told = self._answers.of(declared, proposed)
             if found not in self._unheard or found in self._late or told is UNSET:
                 return (yield from walk(declared, proposed))
-            self._late[found] = walk(declared, proposed)
+            self._late[found] = _later(walk, declared, proposed)
             return told
         late = self._late.pop(found, None)
         if late is None:
@@ -138,16 +162,21 @@ class BreakingBoundary(Boundary):
         self._heard(found)
         try:
             shown = yield from walk(declared, proposed)
-        except Exception:
-            yield from _quietly(late)
+        except Exception as raised:
+            if _fails(declared, raised):
+                yield from late
+            else:
+                self._late[found] = late
             raise
-        yield from _quietly(late)
+        yield from late
         return shown
 
     def _swallowed(self, found: Break, walk: Walk, declared: Declared, proposed: dict[str, Any]) -> Steps:
         try:
             shown = yield from walk(declared, proposed)
-        except Exception:  # noqa: BLE001 - the break hides whatever the tool raises
+        except Exception as raised:
+            if not _fails(declared, raised):
+                raise
             self._heard(found)
             return self._answers.well(declared, proposed)
         if not self._answers.failed(declared, shown):
@@ -221,6 +250,30 @@ def _quietly(steps: Steps) -> Steps:
     """A call that the agent never asked for: nobody is there to hear what it raises."""
     with suppress(Exception):
         yield from steps
+
+
+def _later(walk: Walk, declared: Declared, proposed: dict[str, Any]) -> Steps:
+    """A call that is put off, in a step of the time when it is made. The agent has gone on by then, so what it raises is heard by nobody."""
+    if declared.via is not None:
+        declared.via.postponed()
+    return _ended(walk(declared, proposed), declared)
+
+
+def _ended(steps: Steps, declared: Declared) -> Steps:
+    yield from _quietly(steps)
+    _end(declared)
+
+
+def _end(declared: Declared) -> None:
+    """A framework closes a call at its outer end, which comes once: any other of its calls is closed here."""
+    if declared.via is not None:
+        declared.via.over()
+
+
+def _fails(declared: Declared, raised: Exception) -> bool:
+    """Whether a tool failed. A question to somebody is no error of it, and neither is a fault of ours."""
+    waits = declared.via is not None and isinstance(raised, declared.via.waits)
+    return not waits and not isinstance(raised, TwiceshyError)
 
 
 def _with(value: Any, parts: tuple[str, ...], made: Any) -> Any:
