@@ -5,16 +5,19 @@ from __future__ import annotations
 import hashlib
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import structs
 
-from twiceshy.envelope import EVERY_TOOL, LayerVersion, Record, Versions
+from twiceshy.envelope import EVERY_TOOL, Effect, Kind, LayerVersion, Record, Versions
 from twiceshy.errors import CandidateError, nearest
 from twiceshy.identity import digest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from twiceshy.policy import ToolsPolicy
+    from twiceshy.transcript import Transcript
 
 _TOOLS = "tools"
 _LAYERS = tuple(name for name in Versions.__struct_fields__ if name != _TOOLS)
@@ -157,3 +160,25 @@ def unfaked(library: Path, pids: Iterable[int]) -> list[str]:
         if maps and (library.name.encode() not in maps or keeps_its_clock(program)):
             found.append(program.name)
     return found
+
+
+def answered_elsewhere(told: Transcript, policy: ToolsPolicy) -> list[str]:
+    """The tools of which a model of this run was told a result although no call of them came through the gateway; sorted. A pure tool may run where it likes."""
+    called = {played.crossing.name for played in told.played if played.crossing.kind is Kind.TOOL}
+    proposed: dict[Any, str] = {}
+    answered: set[str] = set()
+    for crossing in (played.crossing for played in told.played if played.crossing.kind is Kind.MODEL):
+        ids = [part.get("id") for part in _parts(crossing.seen) if part.get("type") == "tool_call_response"]
+        answered |= {proposed[one] for one in ids if one in proposed}
+        for part in _parts({"messages": [crossing.raw]}):
+            if part.get("type") == "tool_call" and isinstance(part.get("name"), str):
+                proposed[part.get("id")] = part["name"]
+    return sorted(name for name in answered - called if policy.effect(name) is not Effect.NONE)
+
+
+def _parts(request: Any) -> Iterator[dict[str, Any]]:
+    """The parts of every message of a model request, as the gateway puts them."""
+    messages = request.get("messages") if isinstance(request, dict) else None
+    for message in messages if isinstance(messages, list) else ():
+        parts = message.get("parts") if isinstance(message, dict) else None
+        yield from (part for part in parts if isinstance(part, dict)) if isinstance(parts, list) else ()

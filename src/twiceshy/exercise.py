@@ -46,7 +46,7 @@ def changed_layers(candidate: Versions, champion: Versions, tools: Collection[st
     single = {name for name in LAYERS if _changed(getattr(candidate, name), getattr(champion, name))}
     names = {*candidate.tools, *champion.tools, *tools} - {EVERY_TOOL}
     return frozenset(
-        single | {f"tool:{name}" for name in names if _changed(_tool(candidate, name), _tool(champion, name))}
+        single | {f"tool:{name}" for name in names if _changed(tool_layer(candidate, name), tool_layer(champion, name))}
     )
 
 
@@ -74,7 +74,8 @@ def _layers(played: Played) -> Iterator[tuple[str, bool]]:
             return
 
 
-def _tool(versions: Versions, name: str) -> LayerVersion | None:
+def tool_layer(versions: Versions, name: str) -> LayerVersion | None:
+    """The version of a tool: its own, else that of every tool; None where neither is known."""
     return versions.tools.get(name, versions.tools.get(EVERY_TOOL))
 
 

@@ -196,6 +196,16 @@ def graders(
     return made
 
 
+def fault(path: Path, policies: Path, keyring: Keyring) -> str | None:
+    """Why no gate would take the case in a directory; None where one would."""
+    try:
+        loaded = casefile.load(path)
+        graders([loaded], rules_of(policies, loaded.case.workflow, keyring), Terms())
+    except InputError as found:
+        return str(found)
+    return None
+
+
 def _prove_world(grader: CaseGrader, rules: Rules, terms: Terms) -> None:
     """Refuse a world that does not answer as recorded. One in Python is proved where it can be imported, in the candidate's process."""
     loaded = grader.loaded

@@ -13,6 +13,7 @@ from twiceshy import configuration
 from twiceshy.cli.breaks import break_
 from twiceshy.cli.cases import case_app
 from twiceshy.cli.champions import champion_app
+from twiceshy.cli.doctoring import doctor
 from twiceshy.cli.explorations import explore
 from twiceshy.cli.gating import gate
 from twiceshy.cli.recording import record
@@ -47,6 +48,7 @@ def mounted() -> typer.Typer:
     app.command("replay")(replay)
     app.command("explore")(explore)
     app.command("record")(record)
+    app.command("doctor")(doctor)
     app.command("break")(break_)
     app.add_typer(case_app, name="case")
     app.add_typer(champion_app, name="champion")

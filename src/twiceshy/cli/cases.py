@@ -95,14 +95,15 @@ def validate(cases: CasesOption = None) -> None:
 
       twiceshy case validate
     """
-    from twiceshy import casefile
+    from twiceshy import casefile, judging
 
     config = configured()
     root = cases or config.path("cases")
     if not root.is_dir():
         raise InputError.missing(root, what="folder of cases")
     found = list(casefile.find(root))
-    faults = [fault for path in found if (fault := _fault(path, config.path("policies"))) is not None]
+    keys = keyring()
+    faults = [fault for path in found if (fault := judging.fault(path, config.path("policies"), keys)) is not None]
     for fault in dict.fromkeys(faults):
         typer.echo(fault, err=True)
     typer.echo(f"{len(found) - len(faults)} of {len(found)} cases are valid")
@@ -122,18 +123,6 @@ def _modes(loaded: LoadedCase) -> str:
     except InputError:
         judges, mark = loaded.case.judges(), "default, not valid"
     return f"{' + '.join(judge.cut.label for judge in judges)} ({mark})"
-
-
-def _fault(path: Path, policies: Path) -> str | None:
-    from twiceshy import casefile, judging
-
-    try:
-        loaded = casefile.load(path)
-        rules = judging.rules_of(policies, loaded.case.workflow, keyring())
-        judging.graders([loaded], rules, judging.Terms())
-    except InputError as fault:
-        return str(fault)
-    return None
 
 
 def _loaded(cases: Path | None) -> list[LoadedCase]:
