@@ -62,11 +62,11 @@ def envelope(trace: Row, crossings: list[Row]) -> Envelope:
 
 
 def _crossing(row: Row) -> Crossing:
-    same = ("seq", "sub", "name", "scope", "group", "at", "attempt", "blocked_by", "start_ns", "end_ns")
+    same = ("seq", "sub", "parent", "name", "scope", "group", "at", "attempt", "blocked_by", "start_ns", "end_ns")
     return Crossing(
         **{name: row[name] for name in same}, **{side: _value(row[side]) for side in _SIDES}, kind=Kind(row["kind"]),
         effect=Effect(row["effect"]) if row["effect"] else None, error=_error(row), key=row["key"] or "", state=row["state"] or "",
-        chunks=None if row["chunks"] is None else _value(row["chunks"]),
+        tightened=bool(row["tightened"]), chunks=None if row["chunks"] is None else _value(row["chunks"]),
     )  # fmt: skip
 
 

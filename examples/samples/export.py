@@ -137,7 +137,7 @@ def _span(envelope: Envelope, crossing: Crossing) -> Span:
     span = _bare(envelope.trace_id, crossing.place, _name(crossing), times, parent=within, kind=kind)
     attributes: dict[str, Any] = {
         "twiceshy.kind": crossing.kind.value, "twiceshy.name": None if crossing.kind is Kind.TOOL else crossing.name, "twiceshy.seq": crossing.seq,
-        "twiceshy.sub": crossing.sub or None,
+        "twiceshy.sub": crossing.sub or None, "twiceshy.parent": crossing.parent, "twiceshy.tightened": crossing.tightened or None,
     }  # fmt: skip
     attributes |= _of_kind(envelope, crossing) | _of_error(crossing.error)
     span["attributes"] = _attributes(attributes)

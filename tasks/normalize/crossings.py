@@ -13,7 +13,7 @@ from tasks.normalize.duplicates import shadowed
 from tasks.normalize.requests import CallIds, Talk, output, request
 from tasks.normalize.sides import CHAT, RECORDED, Proposals, Responses, resolved, value
 from tasks.normalize.tree import BOUNDARIES, NUMBERED, numbered
-from twiceshy.envelope import SUB_KINDS, UNKNOWN_ERROR, Crossing, ErrorRecord, Kind
+from twiceshy.envelope import SUB_KINDS, UNKNOWN_ERROR, Crossing, Effect, ErrorRecord, Kind
 from twiceshy.gateway.spans import LEFT
 from twiceshy.history import Attempts
 from twiceshy.matching import CALLS, recordings
@@ -151,9 +151,12 @@ class _Run:
 def _crossing(node: Node, seq: int, sub: int, policy: ToolsPolicy, **more: Any) -> Crossing:
     row = node.row
     name = row["tool_name"] or row["name"] if Kind(node.kind) in CALLS else row["name"]
-    effect = policy.effect(name) if node.kind == "tool" else None
+    tightened = bool(row["tightened"])
+    effect = None if node.kind != "tool" else Effect.WRITE if tightened else policy.effect(name)
+    # A place is the source's own, and names a crossing here only where its numbers stand.
+    parent = row["within"] if (row["crossing_seq"], row["crossing_sub"]) == (seq, sub) else None
     return Crossing(
-        seq=seq, sub=sub, kind=Kind(node.kind), name=name, scope=row["scope"] or "", at=row["at"], effect=effect,
+        seq=seq, sub=sub, parent=parent, tightened=tightened, kind=Kind(node.kind), name=name, scope=row["scope"] or "", at=row["at"], effect=effect,
         error=_error(node, name, policy), start_ns=row["start_ns"], end_ns=row["end_ns"], **more,
     )  # fmt: skip
 

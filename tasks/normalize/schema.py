@@ -145,6 +145,10 @@ class Crossings(Table):
     kind: Annotated[str, one_of(Kind)]
     name: Text
     at: Annotated[str, like("(?:before|after):.+|/.+", nullable=True)]
+    parent: Annotated[str, like(r"#\d+(?:\.\d+)?", nullable=True)]
+    """The place of the crossing in whose code it happened."""
+    tightened: BoolOrNull
+    """Whether a server's hint made a write of it, whatever the tool policy says."""
     scope: str
     """Spawn path of agents; empty for the root agent."""
     group: CountOrNull

@@ -228,7 +228,20 @@ def _chunks(crossing: Crossing) -> str | None:
 
 
 def _plain(crossing: Crossing) -> Row:
-    names = ("seq", "sub", "name", "at", "scope", "group", "attempt", "blocked_by", "start_ns", "end_ns")
+    names = (
+        "seq",
+        "sub",
+        "parent",
+        "tightened",
+        "name",
+        "at",
+        "scope",
+        "group",
+        "attempt",
+        "blocked_by",
+        "start_ns",
+        "end_ns",
+    )
     return {name: getattr(crossing, name) for name in names} | {
         "kind": str(crossing.kind), "effect": str(crossing.effect) if crossing.effect else None,
         "key": crossing.key or None, "state": crossing.state or None,

@@ -8,6 +8,8 @@ where both tell a value, `twiceshy.*` wins. A span with `twiceshy.kind`, and the
 | twiceshy.kind                    | every crossing              | model tool retrieval memory user human clock random flag hook guard router handoff   |
 | twiceshy.name                    | every crossing              | the boundary's name (model `planner`, hook `strip`); absent: tool name or span name   |
 | twiceshy.seq, .sub               | every crossing              | its place in the envelope: #seq.sub; a sub's span is a child of its step's span      |
+| twiceshy.parent                  | crossings inside others     | the place of the crossing in whose code it happened: `#4`, `#4.1`                    |
+| twiceshy.tightened               | tool crossings              | true: a server's hint made a write of it                                             |
 | twiceshy.scope                   | crossings of spawned agents | spawn path; absent for the root agent                                                |
 | twiceshy.group                   | tool crossings              | seq of the model crossing that asked                                                 |
 | twiceshy.at                      | hooks, guards               | `before:TOOL` or `after:TOOL`                                                        |

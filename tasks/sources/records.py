@@ -27,6 +27,8 @@ _VALUES = ("messages_in", "messages_out", "system_text", "tool_defs", "model_par
 _SPELLING = frozenset(
     ["row_id", "harness_state", "flags", "container", "mapper", "source_trace_id", "source_span_id", "attributes_json", "provenance", "workflow"]
 ) | {f"{side}_encoding" for side in SIDES}  # fmt: skip
+_UNTOLD = (("within", None), ("tightened", None))
+"""Fields that came later: where they say nothing, a row has the id that it had before."""
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
@@ -66,6 +68,8 @@ class Span(msgspec.Struct, kw_only=True):
     scope: str | None = None
     group: int | None = None
     at: str | None = None
+    within: str | None = None
+    tightened: bool | None = None
     blocked_by: str | None = None
     start_ns: int | None = None
     end_ns: int | None = None
@@ -131,7 +135,7 @@ def span_row(span: Span, *, source: str, harness_state: str) -> dict[str, Any]:
     row["flags"] = sorted(span.flags)
     row["provenance"] = canonical(span.provenance).decode() if span.provenance else None
     row |= {"source": source, "norm_version": NORM_VERSION, "bucket_labels": [], "harness_state": harness_state}
-    content = [[name, row[name]] for name in sorted(row) if name not in _SPELLING]
+    content = [[name, row[name]] for name in sorted(row) if name not in _SPELLING and (name, row[name]) not in _UNTOLD]
     row["row_id"] = hashlib.sha256(_encode(content)).hexdigest()
     # The id is of the values; what stands in the row keeps the order of names in which the agent saw them.
     return row | {name: ordered(value).decode() for name, value in values.items()}

@@ -84,6 +84,10 @@ class SpanRecords(Table):
     """The recorded seq of the model crossing that asked for this one."""
     at: Annotated[str, like("(?:before|after):.+|/.+", nullable=True)]
     """Hooks and guards: where they sit. Handoffs: the scope of the agent that was handed to."""
+    within: Annotated[str, like(r"#\d+(?:\.\d+)?", nullable=True)]
+    """The recorded place of the crossing in whose code it happened: a tool's body (`#4`), a hook (`#4.1`)."""
+    tightened: BoolOrNull
+    """True where a server's hint made a write of what tools.yaml calls a read; null where nothing says so."""
     blocked_by: TextOrNull
     kind: Annotated[str, one_of(SPAN_KINDS)]
     name: str

@@ -1,6 +1,7 @@
 """What our recorder wrote, exported and read back through source and normalize, is the run it recorded."""
 
 from collections import Counter
+from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any
@@ -9,13 +10,14 @@ import msgspec
 import polars as pl
 import pytest
 
-from builders import recorded
+from builders import recorded, replayed
 from examples.rehearsal import rehearse
 from examples.samples.export import exported, request
 from tasks.contracts import validated
 from tasks.envelopes import envelopes
 from tasks.normalize.step import Normalized, normalize, unredacted
 from tasks.sources import otlp
+from tasks.sources.records import Span, span_row
 from tasks.sources.schema import SpanRecords
 from tasks.sources.source import Window
 from traces import HARNESS, ROOT, a_raw
@@ -77,6 +79,43 @@ def test_recorded_run_comes_back_as_it_was(spec: str) -> None:
     )
     assert back.disposition.output == ran.disposition.output
     assert {grade.grade for name, grade in back.grades.items() if name not in ("R8", "R11")} == {"recorded"}
+
+
+def nested(boundary: Boundary) -> Any:
+    """Draws in a tool's body and in a hook, a call inside a call, and a tool of which a server says that it writes."""
+    inner = boundary.tool(
+        "get_order", lambda order_id: {"order_id": order_id, "at": boundary.rng.random()}, effect="read", tightened=True
+    )
+    outer = boundary.tool("ask_desk", lambda order_id: [inner(order_id=order_id), boundary.now()])
+    boundary.hook("mark", lambda asked: [boundary.now(), asked][1], before="ask_desk")
+    return lambda user: {"status": "done", "of": len(outer(order_id=user))}
+
+
+@pytest.mark.parametrize(
+    "wired", [spans.request, lambda envelope: request(exported(envelope, []))], ids=["recorder", "samples"]
+)
+def test_what_lay_inside_a_passage_and_what_a_server_tightened_come_back(wired: Callable[[Envelope], bytes]) -> None:
+    envelope = recorded(nested, "A184", policy=policies()["refund"])
+    assert {crossing.parent for crossing in envelope.crossings} == {None, "#1", "#1.1", "#2"}
+    assert [crossing.name for crossing in envelope.crossings if crossing.tightened] == ["get_order"]
+    mapped = otlp.spans(a_raw(wired(envelope)), harness_state=HARNESS)
+    made = normalize(unredacted(mapped.spans), mapped.scores, policies=policies(), harness_state=HARNESS)
+    assert made.quarantine.is_empty()
+    (back,) = envelopes(made.traces, made.crossings)
+    told = [(one.place, one.parent, one.tightened, one.effect) for one in envelope.crossings]
+    assert [(one.place, one.parent, one.tightened, one.effect) for one in back.crossings] == told
+    assert replayed(nested, back, policy=policies()["refund"]).divergence is None
+
+
+def test_an_untold_parent_leaves_the_id_of_a_row_as_it_was() -> None:
+    """A stored row is found again by its id, whatever fields came to the record since."""
+    span = Span(trace_id="a" * 32, span_id="b" * 16, source_trace_id="a", source_span_id="b", container="c", dialect="d", mapper="m", kind="tool", name="n")  # fmt: skip
+    told = [
+        span_row(one, source="s", harness_state="h")["row_id"]
+        for one in (span, msgspec.structs.replace(span, within="#4"))
+    ]
+    assert told == ["3365fe46691770d27b1a523b430e63f9c28ade4d971f54113e0657f5bc28106e", told[1]]
+    assert told[0] != told[1]
 
 
 @cache

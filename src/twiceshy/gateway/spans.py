@@ -52,7 +52,8 @@ def _span(envelope: Envelope, crossing: Crossing) -> dict[str, Any]:
     within = f"#{crossing.seq}" if crossing.sub and crossing.seq else "root"
     told = {
         "twiceshy.kind": crossing.kind.value, "twiceshy.name": None if crossing.kind is Kind.TOOL else crossing.name, "twiceshy.seq": crossing.seq,
-        "twiceshy.sub": crossing.sub or None, "twiceshy.scope": crossing.scope or None, **_of_kind(crossing), **_error(crossing.error),
+        "twiceshy.sub": crossing.sub or None, "twiceshy.parent": crossing.parent, "twiceshy.tightened": crossing.tightened or None,
+        "twiceshy.scope": crossing.scope or None, **_of_kind(crossing), **_error(crossing.error),
     }  # fmt: skip
     times = (crossing.start_ns or 0, crossing.end_ns or 0)
     kind = _CLIENT if crossing.kind is Kind.MODEL else _INTERNAL

@@ -82,6 +82,7 @@ def columns(kind: str, span: Carried, values: Values) -> dict[str, Any]:
         "workflow": values.text("twiceshy.workflow") or resource.text("twiceshy.workflow"), "goal": values.text("twiceshy.goal"),
         "service_name": resource.text("service.name"), "environment": resource.text("deployment.environment.name", "deployment.environment"),
         "crossing_seq": values.number("twiceshy.seq"), "scope": values.text("twiceshy.scope"), "group": values.number("twiceshy.group"),
+        "within": values.text("twiceshy.parent"), "tightened": values.held.get("twiceshy.tightened") is True or None,
         "at": values.text("twiceshy.at"), "blocked_by": values.text("twiceshy.blocked_by"), "clock_text": values.text("twiceshy.clock.text"),
         "clock_tz": values.text("twiceshy.clock.tz"), "clock_ns": values.number("twiceshy.clock.instant_ns"),
         "versions": values.payload("versions", "twiceshy.versions"),
