@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
@@ -10,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import a_policy, an_envelope, recorded, replayed
-from small_worlds import POLICY, WORLD, a_world, build_with, changed, in_world, refusal
+from small_worlds import LIVE, POLICY, WORLD, a_world, build_with, changed, in_world, refusal
+from twiceshy.boundary import Boundary
 from twiceshy.cutpoint import CutPoint
 from twiceshy.envelope import Crossing, Effect, Envelope, Kind
 from twiceshy.errors import CaseError, FormatError, InputError
@@ -256,6 +258,32 @@ def test_agents_side_by_side_may_not_meet(first: Any, between: Any, then: Any, m
     authority.begin(*then[:2])
     with pytest.raises(Meeting, match="side by side") if meet else nullcontext():
         authority.answer(then[2])
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_agents_that_are_handed_to_in_turn_may_meet_and_side_by_side_not(*, beside: bool) -> None:
+    """The second handoff begins when the first is over, or while it runs: only then would the order of their calls decide."""
+
+    def build(boundary: Boundary) -> Callable[[Any], Any]:
+        def act(passages: Any, name: str, **asked: Any) -> Any:
+            return passages.tool(name, LIVE[name], effect="read" if name == "look" else None)(**asked)
+
+        def agent(_: Any) -> Any:
+            first = boundary.handing("mover", 1)
+            second = boundary.handing("looker", 2) if beside else None
+            act(first.passages, "move", id="K1", slot="S1")
+            first.close()
+            second = second or boundary.handing("looker", 2)
+            day = act(second.passages, "look", id="K1")["day"]
+            second.close(day)
+            return day
+
+        return agent
+
+    told = replayed(
+        build, EMPTY, policy=POLICY, cut=CutPoint(mode=Mode.WORLD), world=for_run(a_world(), POLICY, first=True)
+    )
+    assert ("side by side" in missed(told)) if beside else (output(told) == "thu")
 
 
 # loading proves

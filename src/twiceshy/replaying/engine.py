@@ -53,7 +53,7 @@ class Replay:
             Kind.MODEL: Models(course, models, nested).answer,
             Kind.USER: people.user,
             Kind.HUMAN: people.human,
-            Kind.HANDOFF: Handoffs(course, envelope, history, nested).answer,
+            Kind.HANDOFF: Handoffs(course, envelope, history, nested, world).answer,
         }
 
     def cross(self, call: Call) -> Answer:

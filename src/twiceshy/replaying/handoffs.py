@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -23,15 +23,18 @@ if TYPE_CHECKING:
     from twiceshy.history import History
     from twiceshy.replaying.course import Course
     from twiceshy.replaying.nested import Nested
+    from twiceshy.worlds.siding import WorldSide
 
 
 class Handoffs:
     """Answers the handoffs of one replay."""
 
-    def __init__(self, course: Course, envelope: Envelope, history: History, nested: Nested) -> None:
+    def __init__(self, course: Course, envelope: Envelope, history: History, nested: Nested, world: WorldSide) -> None:
         self._course = course
         self._history = history
         self._nested = nested
+        self._world = world
+        self._open: Counter[str] = Counter()
         nested.listen(self.passed)
         self._scopes = Scopes()
         self._waiting: dict[tuple[str, str], list[tuple[str, Crossing]]] = defaultdict(list)
@@ -49,6 +52,10 @@ class Handoffs:
         """The scope of the recorded handoff with this input, else of the next one of this name; a new one past the record."""
         course = self._course
         self._history.begin(call.scope, call.group)
+        if not self._open[
+            call.scope
+        ]:  # one that begins while another runs is beside it, and no order among them may show
+            self._world.begin(call)
         asked = course.pseudonymised(call)
         key = course.policy.key(call.name, asked)
         frozen = course.cut.state(call, None) is BoundaryState.FROZEN
@@ -57,8 +64,10 @@ class Handoffs:
         if frozen:
             return self._served(call, crossing, recorded)
         course.journal.ahead(Played(crossing=crossing, boundary=BoundaryState.LIVE, answered_by=AnsweredBy.LIVE))
+        self._open[call.scope] += 1
 
         def close(closing: Closing) -> None:
+            self._open[call.scope] -= 1
             error = course.error(closing.error, call.name)
             course.journal.closed(crossing, closing, error)
             course.shown(recorded, closing, error)
