@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from builders import a_crossing, a_policy, an_envelope
-from twiceshy.envelope import Crossing, Kind
+from twiceshy.envelope import Crossing, Effect, Kind, Pins
 from twiceshy.journal import Journal, transcript_of
 from twiceshy.policy import ToolPolicy
 from twiceshy.replaying import Replay, RunDiverged, RunFaulted, Terms
@@ -17,7 +17,7 @@ HERE: dict[str, Any] = {"seq": 7, "parent": "#5", "scope": SCOPE, "group": 6}
 """Where the call of a test stands: in the body of a tool, within an agent that was handed to."""
 
 POLICY = a_policy(
-    find=ToolPolicy(effect="read", definite_errors=("shut",)), add="none",
+    find=ToolPolicy(effect=Effect.READ, definite_errors=("shut",)), add="none",
     pay=ToolPolicy(idempotency_key="token", volatile=("token",), definite_errors=("shut",)),
     **dict.fromkeys(("customer", "boss", "planner", "desk", "strip", "limit"), ToolPolicy(definite_errors=("shut",))),
 )  # fmt: skip
@@ -38,20 +38,19 @@ def a_call(kind: Kind, name: str, seen: Any, **given: Any) -> Call:
     return Call(**{**HERE, "kind": kind, "name": name, "seen": seen, **given})
 
 
-def a_record(seq: int, kind: Kind, name: str, **given: Any) -> Crossing:
+def a_record(seq: int, kind: Kind, called: str, /, **given: Any) -> Crossing:
     """A recorded crossing of the same agent; it took a second."""
     effect = {"effect": "read" if kind is Kind.TOOL else None}
-    return a_crossing(
-        seq, name, **{"kind": kind, "scope": SCOPE, "start_ns": 0, "end_ns": 1_000_000_000, **effect, **given}
-    )
+    usual = {"seq": seq, "kind": kind, "name": called, "scope": SCOPE, "start_ns": 0, "end_ns": 1_000_000_000}
+    return a_crossing(**{**usual, **effect, **given})
 
 
 class Asking:
-    """A replay of a record of these crossings. terms: fields of Terms."""
+    """A replay of a record of these crossings. terms: fields of Terms; pins: of the record."""
 
-    def __init__(self, *crossings: Crossing, **terms: Any) -> None:
+    def __init__(self, *crossings: Crossing, pins: Pins | None = None, **terms: Any) -> None:
         self.lines: list[bytes] = []
-        self.envelope = an_envelope(*crossings)
+        self.envelope = an_envelope(*crossings, **({"pins": pins} if pins else {}))
         self.replay = Replay(self.envelope, Terms(**{"policy": POLICY, **terms}), Journal(self.lines.append))
 
     @property

@@ -1,13 +1,16 @@
 """What a replay answers to each kind of passage and writes down of it, compared whole; and the rules that hold for all of them alike."""
 
+from datetime import datetime
 from typing import Any, NamedTuple
 
 import msgspec
 import pytest
+from msgspec import UNSET
 
 from asking import CHECK, HERE, POLICY, SCOPE, Asking, Money, Shut, a_call, a_record
+from builders import TUESDAY_NS
 from twiceshy.cutpoint import CutPoint
-from twiceshy.envelope import Crossing, Effect, ErrorRecord, Kind
+from twiceshy.envelope import Clock, Crossing, Effect, ErrorRecord, Kind, Pins
 from twiceshy.identity import digest, key
 from twiceshy.outcome import AnsweredBy, BoundaryState, Mode
 from twiceshy.seam import Call, Closing, Declared
@@ -40,7 +43,7 @@ def row(
     """A row. record, call, crossing: what is not as usual."""
     at = {name: call[name] for name in ("sub", "at") if name in call}
     usual = {"seen": seen, "raw": value, "shown": value}
-    kept = () if record is None else (a_record(**{"seq": 2, "kind": kind, "name": name, **usual, **at, **record}),)
+    kept = () if record is None else (a_record(2, kind, name, **{**usual, **at, **record}),)
     step = Crossing(**{**HERE, "kind": kind, "name": name, "seen": seen, **at, **crossing})
     return Row(a_call(kind, name, seen, **call), kept, value, Played(crossing=step, **played), terms or {}, took)
 
@@ -196,3 +199,41 @@ def test_what_goes_back_otherwise_makes_the_outputs_after_it_stale(name: str) ->
     assert other.stale() == (name not in UNSHOWN)
     raised.through(case.call, error=Shut("no"))
     assert raised.stale() == (name not in UNSHOWN)
+
+
+# Draws of the clock, of chance and of flags come back and are over.
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "raw", "value"),
+    [
+        (Kind.RANDOM, "seed", 42, 42),
+        (Kind.FLAG, "fast", [True], [True]),
+        (Kind.CLOCK, "now", UNSET, datetime.fromisoformat("2026-06-02T10:00:00+00:00")),
+    ],
+)
+def test_a_draw_is_written_ahead_whole(kind: Kind, name: str, raw: Any, value: Any) -> None:
+    ask = Asking(a_record(5, kind, name, sub=1, parent="#5", seen=UNSET, raw=raw, shown=UNSET))
+    answer = ask.cross(a_call(kind, name, UNSET, sub=1))
+    assert (answer.live, answer.value, answer.error) == (False, value, None)
+    step = Crossing(**{**HERE, "sub": 1, "kind": kind, "name": name, "raw": value})
+    assert ask.told.played == [Played(crossing=step, boundary=FROZEN, answered_by=RECORDED, exercised=False)]
+
+
+def test_chance_belongs_to_where_it_is_drawn() -> None:
+    """The agent's own loop and each passage in whose code it is drawn have their own, in each scope."""
+    drawn = [("", None, 1), (SCOPE, None, 2), (SCOPE, "#5", 3), ("", "#5", 4)]
+    record = [
+        a_record(5, Kind.RANDOM, "seed", sub=at, scope=scope, parent=parent, raw=raw)
+        for at, (scope, parent, raw) in enumerate(drawn)
+    ]
+    for scope, parent, raw in drawn:
+        call = a_call(Kind.RANDOM, "seed", UNSET, sub=1, scope=scope, parent=parent)
+        assert Asking(*record).cross(call).value == raw
+
+
+def test_a_pinned_flag_is_a_recorded_one() -> None:
+    pins = Pins(clock=Clock(instant_ns=TUESDAY_NS), flags={"fast": "pinned"})
+    ask = Asking(pins=pins)
+    for at in (1, 2):
+        assert ask.cross(a_call(Kind.FLAG, "fast", UNSET, sub=at)).value == "pinned"

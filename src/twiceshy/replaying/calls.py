@@ -215,7 +215,7 @@ class Calls:
     def _settled(self, crossing: Crossing, value: Any, matched: Recording) -> Answer:
         """The answer of a passage that is over with it: the same as any, without waiting for its end."""
         self._attempts.answered(crossing)
-        if not matched.told()[1] or crossing.error is not None:
+        if not matched.told()[1]:
             self._course.shown(matched.crossing, Closing(shown=value), crossing.error)
         return Answer(value=value, settled=True)
 
