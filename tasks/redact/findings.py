@@ -172,6 +172,9 @@ class Collecting:
                 self._findings.holds["ambiguous_phone", ""] += 1
                 return
         self._findings.occurrences.setdefault(Occurrence(kind, text, rank))
+        spelled = self._policy.name_in(kind, text)
+        if spelled is not None:
+            self._full_name(*spelled, rank)
 
     def _named(self, place: str, text: str, rank: int) -> None:
         """First and last name of one record make a full name, which is a seed of its own."""
@@ -185,15 +188,12 @@ class Collecting:
             return
         self._names[parent] = (first, last)
         if first and last:
-            for full in (
-                f"{first} {last}",
-                f"{last}, {first}",
-                f"{last} {first}",
-                f"{first}_{last}",
-                f"{first}.{last}",
-            ):
-                self._findings.occurrences.setdefault(Occurrence("person_name", full, rank))
+            self._full_name(first, last, rank)
             self._names[parent] = (None, None)
+
+    def _full_name(self, first: str, last: str, rank: int) -> None:
+        for full in (f"{first} {last}", f"{last}, {first}", f"{last} {first}", f"{first}_{last}", f"{first}.{last}"):
+            self._findings.occurrences.setdefault(Occurrence("person_name", full, rank))
 
     def _born(self, text: str, action: str) -> None:
         found = dates.find(text, month_first=canonicalforms.month_first(self._policy.default_region))

@@ -29,6 +29,12 @@ def loaded(folder: Path, text: str = "") -> Policy:
         ("fields:\n  - {path: 'tool..b', action: drop}\n", 6, "is no path"),
         ("fields:\n  - {path: a.b, action: synthesize, type: order_id, pattern: '('}\n", 6, "no regular expression"),
         ("fields:\n  - {path: a.b, action: synthesize, type: email, pattern: 'x'}\n", 6, "only a business id"),
+        ("fields:\n  - {path: a.b, action: synthesize, type: u, pattern: '(?P<nick>x)'}\n", 6, "a group 'nick'"),
+        (
+            "fields:\n  - {path: a.b, action: synthesize, type: u, pattern: '(?P<last_name>x)'}\n",
+            6,
+            "without the other half",
+        ),
         ("detectors: {emial: synthesize}\n", 5, "Did you mean 'email'?"),
         ("detectors: {secret: synthesize}\n", 5, "cannot be synthesized"),
         ("subject: 'tool.{a'\n", 5, "is no path"),

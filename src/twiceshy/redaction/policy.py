@@ -27,6 +27,10 @@ TYPES = ("email", "phone", "iban", "card", "ssn", "person_name", "address", "dat
 DETECTORS = ("email", "phone", "iban", "card", "last_four", "ssn", "ip", "secret")
 
 
+NAME_GROUPS = frozenset({"first_name", "last_name"})
+"""Groups of a pattern of ids that are made of a person's name, as `mia_li_3668`: the name is then known wherever the id is."""
+
+
 class _Shape(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     pass
 
@@ -38,7 +42,7 @@ class Band(_Shape, frozen=True, kw_only=True):
 
 
 class FieldRule(_Shape, frozen=True, kw_only=True):
-    """One rule. `pattern` says how an id is written, its group `id` (or all of it) being the id; `band`, `to`: how to generalize."""
+    """One rule. `pattern` says how an id is written, its group `id` (or all of it) being the id, its groups `first_name` and `last_name` a name that it spells; `band`, `to`: how to generalize."""
 
     path: str
     action: Action
@@ -105,6 +109,14 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
                 if rule.pattern and all(pattern.pattern != rule.pattern for pattern in known):
                     known.append(re.compile(rule.pattern))
         return {name: tuple(patterns) for name, patterns in found.items()}
+
+    def name_in(self, kind: str, text: str) -> tuple[str, str] | None:
+        """The first and last name that an id of a declared type spells, by the groups `first_name` and `last_name` of its pattern; None where it spells none."""
+        for pattern in self.patterns.get(kind, ()):
+            hit = pattern.fullmatch(text.strip()) if pattern.groupindex.keys() >= NAME_GROUPS else None
+            if hit is not None:
+                return hit["first_name"], hit["last_name"]
+        return None
 
     @cached_property
     def _compiled(self) -> tuple[re.Pattern[str], ...]:
@@ -187,7 +199,15 @@ def _path_problem(path: str) -> str:
 
 def _pattern_problem(pattern: str | None) -> str:
     try:
-        re.compile(pattern or "")
+        groups = re.compile(pattern or "").groupindex.keys()
     except re.error as broken:
         return f"the pattern is no regular expression: {broken.msg} at {broken.pos}."
-    return ""
+    strange = sorted(groups - NAME_GROUPS - {"id"})
+    if strange:
+        return f"the pattern names a group {strange[0]!r}; known are id, first_name and last_name."
+    half = NAME_GROUPS & groups
+    return (
+        ""
+        if half in (set(), NAME_GROUPS)
+        else f"the pattern has a group {min(half)!r} without the other half of the name."
+    )
