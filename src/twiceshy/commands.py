@@ -12,12 +12,13 @@ from msgspec import structs
 from twiceshy.envelope import EVERY_TOOL, Effect, Kind, LayerVersion, Record, Versions
 from twiceshy.errors import CandidateError, nearest
 from twiceshy.identity import digest
+from twiceshy.outcome import Divergence
+from twiceshy.transcript import Diverged, Transcript
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from twiceshy.policy import ToolsPolicy
-    from twiceshy.transcript import Transcript
 
 _TOOLS = "tools"
 _LAYERS = tuple(name for name in Versions.__struct_fields__ if name != _TOOLS)
@@ -162,18 +163,39 @@ def unfaked(library: Path, pids: Iterable[int]) -> list[str]:
     return found
 
 
-def answered_elsewhere(told: Transcript, policy: ToolsPolicy) -> list[str]:
-    """The tools of which a model of this run was told a result although no call of them came through the gateway; sorted. A pure tool may run where it likes."""
-    called = {played.crossing.name for played in told.played if played.crossing.kind is Kind.TOOL}
-    proposed: dict[Any, str] = {}
-    answered: set[str] = set()
-    for crossing in (played.crossing for played in told.played if played.crossing.kind is Kind.MODEL):
-        ids = [part.get("id") for part in _parts(crossing.seen) if part.get("type") == "tool_call_response"]
-        answered |= {proposed[one] for one in ids if one in proposed}
+def closed_at_elsewhere(told: Transcript, policy: ToolsPolicy, *, dropped: Collection[str] = ()) -> Transcript:
+    """The run, ended where a model of it is first told a result of a call that never came through the gateway: whatever made it, no record and no matcher saw it.
+
+    A pure tool may run where it likes. dropped: tools whose calls a break keeps from being made.
+    """
+    called, proposed = set(dropped), dict[Any, str]()
+    for at, one in enumerate(told.played):
+        crossing = one.crossing
+        if crossing.kind is Kind.TOOL:
+            called.add(crossing.name)
+        if crossing.kind is not Kind.MODEL:
+            continue
+        answers = [part.get("id") for part in _parts(crossing.seen) if part.get("type") == "tool_call_response"]
+        answered = {proposed[answer] for answer in answers if answer in proposed}
+        elsewhere = sorted(name for name in answered - called if policy.effect(name) is not Effect.NONE)
+        if elsewhere:
+            return _closed(told, at, elsewhere)
         for part in _parts({"messages": [crossing.raw]}):
-            if part.get("type") == "tool_call" and isinstance(part.get("name"), str):
-                proposed[part.get("id")] = part["name"]
-    return sorted(name for name in answered - called if policy.effect(name) is not Effect.NONE)
+            if part.get("type") == "tool_call" and isinstance(part.get("id"), str):
+                proposed[part["id"]] = str(part.get("name"))
+    return told
+
+
+def _closed(told: Transcript, at: int, elsewhere: Sequence[str]) -> Transcript:
+    crossing = told.played[at].crossing
+    detail = f"the model was told results of {', '.join(elsewhere)}, and no such call came through MCP or /tools"
+    found = Diverged(
+        kind=Divergence.LIVE_UNCONTROLLED,
+        place=crossing.place,
+        boundary=f"{crossing.kind}:{crossing.name}",
+        detail=detail,
+    )
+    return structs.replace(told, played=told.played[:at], divergence=found, disposition=None, crash=None, signal=None)
 
 
 def _parts(request: Any) -> Iterator[dict[str, Any]]:

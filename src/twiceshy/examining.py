@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from twiceshy import judging
 from twiceshy.casefile import Judge
-from twiceshy.commands import answered_elsewhere
 from twiceshy.diagnosing import Check, refused, tool_calls
 from twiceshy.envelope import EVERY_TOOL, Kind
 from twiceshy.errors import TwiceshyError
@@ -25,14 +24,13 @@ if TYPE_CHECKING:
     from twiceshy.envelope import LayerVersion
     from twiceshy.exchange import Ready
     from twiceshy.judging import Rules
-    from twiceshy.policy import ToolsPolicy
     from twiceshy.running import CandidateSpec
     from twiceshy.transcript import Transcript
 
 _LAYERS = {"model": Kind.MODEL, "prompt": Kind.MODEL, "routing": Kind.ROUTER, "memory": Kind.MEMORY}
 """The layers that may be frozen in a run, by the kind of boundary that speaks for them."""
 
-_THROUGH = "send them through the MCP server (TWICESHY_MCP_URL) or POST /tools/NAME (TWICESHY_TOOLS_URL): a base URL alone is not hermetic"
+_THROUGH = "send them through the MCP server (TWICESHY_MCP_URL) or POST /tools/NAME (TWICESHY_TOOLS_URL): a base URL alone is not hermetic. A call that a guard of its own refuses is reported there too"
 
 
 def examined(
@@ -107,14 +105,13 @@ def _tools(name: str, session: Session, catalog: Catalog) -> Check:
         return Check(name=name, state="warning", found=told, todo="record one: twiceshy record")
     case = next((loaded for loaded in fit if loaded.case.kind == "positive"), fit[0])
     played = session.play(rules.task(case, Judge(), Terms(trials=1, drafts=True)))
-    return where_tools_go(name, case, played.transcript, rules.policy)
+    return where_tools_go(name, case, played.transcript)
 
 
-def where_tools_go(name: str, case: LoadedCase, told: Transcript, policy: ToolsPolicy) -> Check:
-    """What a run of a command shows of its tools. What its model was told that no call of the run answered was answered elsewhere."""
+def where_tools_go(name: str, case: LoadedCase, told: Transcript) -> Check:
+    """What a run of a command shows of its tools."""
     calls = [played.crossing.name for played in told.played if played.crossing.kind is Kind.TOOL]
     models = sum(played.crossing.kind is Kind.MODEL for played in told.played)
-    elsewhere = answered_elsewhere(told, policy)
     where = f"in a run of {case.case.id}"
     if told.fault is not None:
         return Check(name=name, state="problem", found=f"{where}: {told.fault}")
@@ -122,15 +119,9 @@ def where_tools_go(name: str, case: LoadedCase, told: Transcript, policy: ToolsP
         return Check(
             name=name,
             state="problem",
-            found=f"{where} it dialled past its gateway ({told.divergence.detail})",
+            found=f"{where} it reached past its gateway: {told.divergence.detail}",
             todo=_THROUGH,
         )
-    if elsewhere:
-        found = (
-            f"{where} its model was told results of {', '.join(elsewhere)}, and no such call came through MCP or /tools"
-        )
-        todo = f"{_THROUGH}; a call that a guard of its own refuses is reported there too"
-        return Check(name=name, state="problem", found=found, todo=todo)
     if calls:
         return Check(name=name, found=f"{where} {len(calls)} tool calls came through MCP or /tools")
     if told.divergence is not None or told.crash is not None:

@@ -17,6 +17,7 @@ import msgspec
 
 from twiceshy import commands, exchange
 from twiceshy.breaking import copies
+from twiceshy.breaking.operators import Operator
 from twiceshy.errors import CandidateError, InfrastructureError, IsolationNotHeld
 from twiceshy.exchange import Channel, Over, Ready, Refused, Start, Trial
 from twiceshy.journal import transcript_of
@@ -24,7 +25,7 @@ from twiceshy.outcome import Mode
 from twiceshy.sealing import Limits, cpu_spent, host_targets, scrubbed_environment, signal_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from types import TracebackType
 
     from twiceshy.breaking import Break
@@ -156,6 +157,8 @@ class Session:
                 over = msgspec.json.decode(message.body, type=Over)
                 took, commanded = time.monotonic() - started, self._spec.command is not None
                 told = _told(lines, over, task.limits, wall_s=took, commanded=commanded)
+                if commanded and told.fault is None:
+                    told = commands.closed_at_elsewhere(told, task.policy, dropped=_dropped(applied))
                 return Played(transcript=told, applied=frozenset(applied), cpu_s=over.cpu_s)
             else:
                 self._note(message, applied)
@@ -314,6 +317,12 @@ def _told(lines: Sequence[bytes], over: Over, limits: Limits, *, wall_s: float, 
         # The process of a trial is its gateway, so it did not bring this upon itself.
         return msgspec.structs.replace(told, crash="signal", signal=signal_name(os.WTERMSIG(over.status)))
     return msgspec.structs.replace(told, crash=crash)
+
+
+def _dropped(applied: Iterable[str]) -> list[str]:
+    """The tools whose calls a break has kept from being made."""
+    parted = (text.partition(":") for text in applied)
+    return [target for operator, _, target in parted if operator == Operator.CALL_DROP]
 
 
 def _crash(over: Over, limits: Limits, wall_s: float) -> Crash:
