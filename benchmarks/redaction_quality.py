@@ -20,7 +20,7 @@ from tasks.redact.detectors import Detectors
 from twiceshy.redaction import Policy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
 ROOT = Path(__file__).parents[1]
 PII = next(
@@ -103,7 +103,7 @@ def machine_ids() -> dict[str, list[str]]:
     def digits(count: int) -> str:
         return str(draw.randrange(10 ** (count - 1), 10**count))
 
-    made = {
+    made: dict[str, Callable[[], str]] = {
         "uuid4": lambda: str(uuid.UUID(int=draw.getrandbits(128), version=4)), "hex32": lambda: f"{draw.getrandbits(128):032x}",
         "epoch_s": lambda: str(draw.randrange(1_600_000_000, 1_800_000_000)), "epoch_ms": lambda: str(draw.randrange(1_600_000_000_000, 1_800_000_000_000)),
         "epoch_ns": lambda: str(draw.randrange(1_600_000_000_000_000_000, 1_800_000_000_000_000_000)), "order": lambda: f"order A{digits(3)}",
@@ -116,7 +116,7 @@ def machine_ids() -> dict[str, list[str]]:
 
 def ours(texts: Sequence[str]) -> list[list[Span]]:
     """What the detectors find, under a policy that switches all of them on."""
-    held = dict.fromkeys(("email", "phone", "iban", "card", "last_four", "ssn"), "synthesize") | {
+    held: dict[str, Any] = dict.fromkeys(("email", "phone", "iban", "card", "last_four", "ssn"), "synthesize") | {
         "ip": "generalize",
         "secret": "drop",
     }

@@ -112,7 +112,7 @@ def spent(items: Sequence[str], policy: Policy) -> float:
 
 def measured(chosen: Sequence[str], items: Sequence[str]) -> tuple[float, float, dict[str, Any]]:
     """Median CPU seconds of ours over the chosen items and over all, and the peer's over the chosen ones; rounds of all three take turns."""
-    held = dict.fromkeys(("email", "phone", "iban", "card", "ssn"), "synthesize") | {"ip": "generalize"}
+    held: dict[str, Any] = dict.fromkeys(("email", "phone", "iban", "card", "ssn"), "synthesize") | {"ip": "generalize"}
     policy = Policy(
         policy="benchmark",
         version=1,

@@ -162,7 +162,7 @@ def main() -> int:
     held = set(scanned.holds["trace_id"])
     admitted = readable({trace: listed for trace, listed in known.items() if trace not in held}, texts_of(scanned))
     over = changed(mapped, scanned, known)
-    found = {
+    found: dict[str, Any] = {
         "traces": len(known), "values": values, "published_share": round(published.left.total() / values, 4), "published": dict(published.left),
         "admitted_share": round(admitted.left.total() / values, 4), "admitted": dict(admitted.left), "explained": dict(published.explained), "held": len(held & known.keys()),
         "held_for": dict(Counter(scanned.holds.select("trace_id", "reason").unique()["reason"])), "non_personal_leaves": over.get("leaves", 0),
