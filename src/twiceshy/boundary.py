@@ -136,7 +136,12 @@ class Boundary(Passages):
         """
         code = Code(kind=Kind.GUARD, name=name, fn=fn, at=at)
         self.code.append(code)
-        return wrapped(fn, lambda value, step=None: self._code_steps(code, value, step.seq if step else self._inside()))
+        return wrapped(
+            fn,
+            lambda value, step=None: (
+                self._code_steps(code, value, step.seq) if step else self._called_code(code, value)
+            ),
+        )
 
     def complete(self) -> None:
         """Say that everything was declared."""
@@ -144,7 +149,7 @@ class Boundary(Passages):
     def router(self, name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
         """Candidate code that chooses a way, as a named boundary: `fn(value) -> route`."""
         code = self._coded(Code(kind=Kind.ROUTER, name=name, fn=fn))
-        return wrapped(fn, lambda value: self._code_steps(code, value, self._inside()))
+        return wrapped(fn, lambda value: self._called_code(code, value))
 
     def handoff(self, name: str, build: Callable[[Boundary], Agent]) -> Agent:
         """Another agent, as a callable of its input. Each call builds it anew, with boundaries of its own scope.

@@ -185,6 +185,11 @@ def step_of(place: str) -> int:
     return int(place.removeprefix("#").partition(".")[0])
 
 
+def sub_of(place: str) -> int:
+    """The number of a place within its step, 0 for the step itself."""
+    return int(place.partition(".")[2] or 0)
+
+
 def renumbered(place: str | None, number: Callable[[int], int]) -> str | None:
     """The place with its step's number put as `number` says."""
     if place is None:

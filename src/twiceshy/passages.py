@@ -90,7 +90,7 @@ class Passages:
         """A passage within a step, numbered there."""
         sub = self.numbers.sub(seq)
         return Call(
-            kind=kind, name=name, seq=seq, sub=sub, scope=self._scope, group=self._asked_in(), step=self.numbers.step, **rest
+            kind=kind, name=name, seq=seq, sub=sub, scope=self._scope, group=self._asked_in(), numbers=self.numbers, **rest
         )  # fmt: skip
 
     def _ambient(self, kind: Kind, name: str, fn: Callable[[], Any], *, seen: object = UNSET) -> Any:
@@ -117,7 +117,7 @@ class Passages:
     def _requesting(self, declared: Declared, request: object, *, stream: bool = False) -> Call:
         return Call(
             kind=Kind.MODEL, name=declared.name, seq=self._step(), parent=self._parent(), scope=self._scope, seen=request,
-            declared=declared, stream=stream, step=self.numbers.step,
+            declared=declared, stream=stream, numbers=self.numbers,
         )  # fmt: skip
 
     def _answered(self, call: Call) -> None:
@@ -241,7 +241,7 @@ class Passages:
     def _calling(self, declared: Declared, step: Step, **rest: Any) -> Call:
         return Call(
             kind=declared.kind, name=declared.name, seq=step.seq, parent=step.parent, scope=self._scope, group=step.group,
-            effect=declared.effect, declared=declared, step=self.numbers.step, **rest,
+            effect=declared.effect, declared=declared, numbers=self.numbers, **rest,
         )  # fmt: skip
 
     def _refusal(
@@ -258,7 +258,7 @@ class Passages:
         group = self._asked_in() if declared.kind is Kind.HUMAN else None
         call = Call(
             kind=declared.kind, name=declared.name, seq=self._step(), parent=self._parent(), scope=self._scope, group=group,
-            seen=seen, declared=declared, step=self.numbers.step,
+            seen=seen, declared=declared, numbers=self.numbers,
         )  # fmt: skip
         answer = self._backend.cross(call)
         said = yield from settled(answer, partial(run_declared, declared, seen), call)
@@ -276,20 +276,26 @@ class Passages:
     def _handing_over(self, name: str, value: object) -> Call:
         return Call(
             kind=Kind.HANDOFF, name=name, seq=self._step(), parent=self._parent(), scope=self._scope, group=self._asked_in(),
-            seen=value, step=self.numbers.step,
+            seen=value, numbers=self.numbers,
         )  # fmt: skip
 
     def _below(self, name: str, answer: Answer) -> str:
         return f"{self._scope}/{name}" if answer.scope is None else answer.scope
 
-    def _code_steps(self, code: Code, value: object, seq: int, *, unused: bool = False) -> Steps:
-        call = self._placed_call(code.kind, code.name, seq, seen=value, at=code.at, unused=unused)
+    def _code_steps(
+        self, code: Code, value: object, seq: int, *, unused: bool = False, parent: str | None = None
+    ) -> Steps:
+        call = self._placed_call(code.kind, code.name, seq, seen=value, at=code.at, unused=unused, parent=parent)
         answer = self._backend.cross(call)
         result = yield from settled(answer, partial(code.fn, value), call)
         if code.kind is Kind.GUARD and answer.live:
             result = _verdict(result)
         answer.close(Closing(raw=result))
         return result
+
+    def _called_code(self, code: Code, value: object) -> Steps:
+        """Code that is called by name: within the passage in whose code that happens, else after the agent's last step."""
+        return self._code_steps(code, value, self._inside(), parent=self._parent())
 
     def _inside(self) -> int:
         inside = self._enclosing()

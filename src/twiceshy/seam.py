@@ -24,6 +24,18 @@ class Blocked(Exception):
         self.reason = reason
 
 
+class Numbers(Protocol):
+    """The numbering of one run."""
+
+    def step(self) -> int:
+        """The next step number."""
+        ...
+
+    def sub(self, seq: int) -> int:
+        """The next number within a step."""
+        ...
+
+
 class Call(msgspec.Struct, frozen=True, kw_only=True):
     """One passage asked for. `seen` is what the boundary gets; `proposed` what the model or agent asked before the pre-hooks."""
 
@@ -50,8 +62,8 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     """A hook whose outcome is known already: nothing rests on what it makes."""
     stream: bool = False
     """A model that is asked for its output in chunks."""
-    step: Callable[[], int] | None = None
-    """Takes the next step number of the run, for what happened inside a passage that is answered from the record."""
+    numbers: Numbers | None = None
+    """Gives the next numbers of the run, for what happened inside a passage that is answered from the record."""
     refused: TwiceshyError | None = None
     """What an adapter found while the agent runs: this would have led past the boundary. No backend lets it run, and no replay goes on."""
 

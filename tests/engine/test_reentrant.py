@@ -13,6 +13,7 @@ from tasks.admit.rerunning import rerun
 from twiceshy.boundary import Boundary
 from twiceshy.cutpoint import CutPoint
 from twiceshy.envelope import Kind
+from twiceshy.exercise import exercise
 from twiceshy.outcome import BoundaryState, Divergence, Mode
 
 POLICY = a_policy(look="read", plain="read", docs="read", recall="read")
@@ -61,6 +62,66 @@ def test_a_reentrant_record_replays_as_itself(cut: CutPoint) -> None:
     ]
     assert steps == [(c.place, c.name, c.parent, c.group) for c in envelope.crossings if not c.sub]
     assert not any(p.stale or p.drift for p in told.played)
+
+
+def routing(way: str, *, nested: bool = True) -> Callable[[Boundary], Agent]:
+    """A tool whose body asks a router and a checkpoint, the router a model; hooks on both sides, and the same router in the loop."""
+
+    def make(boundary: Boundary) -> Agent:
+        planner = boundary.model("planner", lambda request: {"parts": [request]})
+        choose = boundary.router("way", lambda day: [planner({"way": day}) if nested else None, way][1])
+        check = boundary.checkpoint("open", lambda _: None)
+        look = boundary.tool(
+            "look", lambda day: [boundary.now().isoformat(), choose(day), check({"day": day})], effect="read"
+        )
+        boundary.hook("before", lambda asked: asked, before="look")
+        boundary.hook("after", lambda found: found, after="look")
+        return lambda _: [look(day="thu"), choose("fri")]
+
+    return make
+
+
+def test_code_that_was_called_in_a_body_is_told_with_its_answer() -> None:
+    """It does not run, since the body does not, and what is not told was met by nobody: a changed router would pass unseen."""
+    envelope = recorded(routing("east"), policy=POLICY)
+    inside = [c for c in envelope.crossings if c.parent == "#1" and c.kind in (Kind.ROUTER, Kind.GUARD)]
+    assert [c.name for c in inside] == ["way", "open"]
+    told = replayed(routing("west"), envelope, policy=POLICY)
+    assert told.divergence is None
+    ways = [p for p in told.played if p.crossing.name == "way"]
+    assert [(p.boundary, p.exercised, p.crossing.parent, p.crossing.raw) for p in ways] == [
+        (BoundaryState.FROZEN, False, "#1", "east"), (BoundaryState.LIVE, True, None, "west"),
+    ]  # fmt: skip
+    assert "routing" not in exercise([told]).frozen  # the same router ran in the loop
+    places = [p.crossing.place for p in told.played]
+    assert len(places) == len(set(places))
+
+
+def test_a_router_that_only_ran_in_frozen_bodies_was_not_exercised() -> None:
+    def make(boundary: Boundary) -> Agent:
+        choose = boundary.router("way", lambda day: day)
+        look = boundary.tool("look", lambda day: [choose(day)], effect="read")
+        return lambda _: look(day="thu")
+
+    told = replayed(make, recorded(make, policy=POLICY), policy=POLICY)
+    assert (exercise([told]).live, "routing" in exercise([told]).frozen) == (frozenset(), True)
+
+
+@pytest.mark.parametrize("cut", [CutPoint(), CutPoint(mode=Mode.STUB), CutPoint(mode=Mode.CUT_POINT, after=1)])
+def test_a_record_with_code_in_bodies_replays_as_itself(cut: CutPoint) -> None:
+    envelope = recorded(routing("east"), policy=POLICY)
+    told = replayed(routing("east"), envelope, policy=POLICY, cut=cut)
+    assert (told.divergence, told.disposition) == (None, envelope.disposition)
+    asked = [
+        (c.kind, c.name, c.parent and c.parent.partition(".")[0], c.raw)
+        for c in envelope.crossings
+        if c.kind is not Kind.CLOCK
+    ]
+    assert [
+        (p.crossing.kind, p.crossing.name, p.crossing.parent and p.crossing.parent.partition(".")[0], p.crossing.raw)
+        for p in told.played
+        if p.crossing.kind is not Kind.CLOCK
+    ] == asked
 
 
 def test_a_bodys_writes_come_frozen_with_its_answer() -> None:
