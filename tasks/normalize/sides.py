@@ -110,6 +110,7 @@ def resolved(node: Node, hooks: Sequence[Node], asked: Asked | None, responses: 
     sides = Sides()
     for side in SIDES:
         sides.take(side, value(node, side), RECORDED)
+    hooks = [hook for hook in hooks if hook.kind == "hook"]  # what a guard gives is a verdict
     before = [hook for hook in hooks if str(hook.row["at"]).startswith("before:")]
     after = [hook for hook in hooks if str(hook.row["at"]).startswith("after:")]
     if before:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta, timezone
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 # Hours from UTC. Abbreviations are taken as the fixed offsets they name: what was told is the offset, not a place.
@@ -43,6 +43,15 @@ def told(text: str) -> Told | None:
     if hit is None:
         return None
     return Told(hit["told"].rstrip(), hit["zone"] or hit["place"])
+
+
+def columns(text: str, where: str) -> dict[str, Any]:
+    """The columns of a span whose text told a clock, derived from it; none where it told none. where: which text, for the provenance."""
+    found = told(text)
+    if found is None:
+        return {}
+    provenance = {"clock_text": {"key": where, "grade": "derived"}}
+    return {"clock_text": found.text, "clock_tz": found.tz, "provenance": provenance}
 
 
 def instant_ns(text: str, tz: str | None = None) -> int | None:

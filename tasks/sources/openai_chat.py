@@ -119,13 +119,13 @@ class _Run:
             "system",
             system_text=text,
             attributes_json=_as_found(message),
-            **_clock(text, "system message"),
+            **clock.columns(text, "system message"),
         )
 
     def _user(self, index: int, message: dict[str, Any]) -> Span:
         text = _text(message)
         return self._base(
-            str(index), "user", "user", sides={"raw": Side(text, "text")}, attributes_json=_as_found(message), **_clock(text, "user message")
+            str(index), "user", "user", sides={"raw": Side(text, "text")}, attributes_json=_as_found(message), **clock.columns(text, "user message")
         )  # fmt: skip
 
     def _assistant(self, index: int, message: dict[str, Any]) -> Span:
@@ -232,17 +232,6 @@ def _text(message: dict[str, Any]) -> str:
     if isinstance(content, list):
         return "".join(part.get("text") or "" for part in content if isinstance(part, dict))
     return content or ""
-
-
-def _clock(text: str, where: str) -> dict[str, Any]:
-    told = clock.told(text)
-    if told is None:
-        return {}
-    return {
-        "clock_text": told.text,
-        "clock_tz": told.tz,
-        "provenance": {"clock_text": {"key": where, "grade": "derived"}},
-    }
 
 
 def _as_found(message: Any) -> str:

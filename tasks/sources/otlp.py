@@ -39,7 +39,7 @@ from __future__ import annotations
 from tasks.sources import containers, reading
 from tasks.sources.otlp_fields import BadSpan
 from tasks.sources.otlp_requests import Unreadable
-from tasks.sources.source import FileSource, Intake, Mapped, Raw
+from tasks.sources.source import JSON_SUFFIXES, FileSource, Intake, Mapped, Raw
 
 NAME = "otlp"
 
@@ -62,4 +62,4 @@ def spans(raw: Raw, *, harness_state: str) -> Mapped:
     return intake.mapped()
 
 
-source = FileSource(NAME, spans)
+source = FileSource(NAME, spans, JSON_SUFFIXES | {".pb", ".binpb"})

@@ -11,7 +11,9 @@ if TYPE_CHECKING:
 
 SOURCES = Registry(
     "source",
-    built_in={"openai_chat": "tasks.sources.openai_chat:source", "otlp": "tasks.sources.otlp:source"},
+    built_in={
+        name: f"tasks.sources.{name}:source" for name in ("claude_agent_sdk", "claude_code", "openai_chat", "otlp")
+    },
     group="twiceshy.sources",
 )
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 import zstandard
 
+from tasks.sources import evidence
 from tasks.sources.records import Score, Span, score_frame, span_frame, span_row
 from twiceshy.errors import FormatError, InfrastructureError, InputError, Unrecordable
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-_SUFFIXES = frozenset({".json", ".jsonl", ".ndjson", ".pb", ".binpb"})
+JSON_SUFFIXES = frozenset({".json", ".jsonl", ".ndjson"})
 _PACKED = (".gz", ".zst")
 MAX_SPAN_BYTES = 16_000_000
 """A span that is larger is set aside as `too_large`."""
@@ -113,13 +114,15 @@ class Intake:
     _read: int = 0
 
     def take(self, span: Span, locator: str) -> None:
-        """One span read; set aside as `bad_type` where a value of it has no canonical form."""
+        """One span read; set aside as `too_large`, or as `bad_type` where a value of it has no canonical form."""
+        ids, content = (span.trace_id, span.span_id), (span.attributes_json or "").encode()
+        if len(content) > MAX_SPAN_BYTES:
+            self.reject("too_large", "span", locator, content, ids=ids)
+            return
         try:
             self._rows.append(span_row(span, source=self.source, harness_state=self.harness_state))
         except Unrecordable:
-            self.reject(
-                "bad_type", "span", locator, (span.attributes_json or "").encode(), ids=(span.trace_id, span.span_id)
-            )
+            self.reject("bad_type", "span", locator, content, ids=ids)
         else:
             self._read += 1
 
@@ -135,9 +138,14 @@ class Intake:
         """All of it. Raises FormatError where nothing was of this format, AccountsDoNotBalance where a span got lost."""
         if not self._rows:
             known = {row.reason for row in self.rejected}
+            other = evidence.source_of(self.raw.content)
+            like = (
+                f"It looks like --source {other}."
+                if other not in (None, self.source)
+                else "Check --source, and that the file holds whole records of that format."
+            )
             raise FormatError.at(
-                self.raw.name, f"no {self.source} span in it ({', '.join(sorted(known)) or 'unknown_container'}).",
-                hint="Check --source, and that the file holds whole records of that format.",
+                self.raw.name, f"no {self.source} span in it ({', '.join(sorted(known)) or 'unknown_container'}).", hint=like
             )  # fmt: skip
         if self._read != len(self._rows) + len(self.rejected):
             raise AccountsDoNotBalance.of(
@@ -149,27 +157,28 @@ class Intake:
 
 @dataclass(frozen=True, slots=True)
 class FileSource:
-    """A source whose containers are files."""
+    """A source whose containers are files. suffixes: of the files that it takes from a folder; a file that is named itself may have any."""
 
     name: str
     mapper: Mapper
+    suffixes: frozenset[str] = JSON_SUFFIXES
 
     def fetch(self, window: Window) -> Iterator[Raw]:
         """The files of the window."""
-        return files(window)
+        return files(window, self.suffixes)
 
     def spans(self, raw: Raw, *, harness_state: str) -> Mapped:
         """The canonical spans of one file."""
         return self.mapper(raw, harness_state=harness_state)
 
 
-def files(window: Window) -> Iterator[Raw]:
-    """Each file of the window, unpacked where it is gzip or zstd; a folder gives the trace files under it, by name. Raises InputError, FormatError."""
+def files(window: Window, suffixes: frozenset[str]) -> Iterator[Raw]:
+    """Each file of the window, unpacked where it is gzip or zstd; a folder gives those under it with one of the suffixes, by name. Raises InputError, FormatError."""
     for path in window.paths:
         if path.is_dir():
-            found = sorted(item for item in path.rglob("*") if item.is_file() and _is_json(item))
+            found = sorted(item for item in path.rglob("*") if item.is_file() and _taken(item, suffixes))
             if not found:
-                raise InputError.missing(path, what=f"{', '.join(sorted(_SUFFIXES))} file under this folder")
+                raise InputError.missing(path, what=f"{', '.join(sorted(suffixes))} file under this folder")
             yield from (_read(item, item.relative_to(path).as_posix()) for item in found)
         else:
             yield _read(path, path.name)
@@ -184,8 +193,8 @@ def lines(content: bytes) -> Iterator[tuple[int, int, bytes]]:
         offset += len(line) + 1
 
 
-def _is_json(path: Path) -> bool:
-    return Path(_bare(path.name)).suffix in _SUFFIXES and not path.name.startswith(".")
+def _taken(path: Path, suffixes: frozenset[str]) -> bool:
+    return Path(_bare(path.name)).suffix in suffixes and not path.name.startswith(".")
 
 
 def _bare(name: str) -> str:
