@@ -130,6 +130,13 @@ def test_plain_reads_go_the_short_way() -> None:
     assert [taken for _, _, taken in both_ways(of_a_run(script, []), script)] == [4, 0]
 
 
+def test_a_read_that_a_write_does_not_touch_goes_the_short_way_past_it() -> None:
+    policy = a_policy(find=ToolPolicy(effect=Effect.READ, reads=("slots",)), pay=ToolPolicy(touches=("money",)))
+    envelope, script = of_a_run([("find", "thu")], [], policy=policy), [("pay", 1), ("find", "thu")]
+    (lines, heard, taken), (long_lines, long_heard, _) = both_ways(envelope, script, policy=policy)
+    assert (lines, heard, taken) == (long_lines, long_heard, 1)
+
+
 LONG: dict[str, tuple[ToolsPolicy, dict[str, Any]]] = {
     "volatile": (a_policy(find=ToolPolicy(effect=Effect.READ, volatile=("zone",))), {}),
     "keyed": (a_policy(find=ToolPolicy(effect=Effect.READ, idempotency_key="day")), {}),

@@ -1,4 +1,4 @@
-"""What the rules say of single kinds of passages: frozen code and what it met, streams, people, live calls, and what a world answers."""
+"""What the rules say of single kinds of passages: frozen code and what it met, streams, people; and what no replay can go on from."""
 
 from typing import Any
 
@@ -6,18 +6,17 @@ import pytest
 from msgspec import UNSET
 
 from asking import CHECK, Asking, Money, Shut, a_call, a_record
-from builders import a_policy
+from builders import TUESDAY_NS, a_policy, an_envelope
 from small_worlds import POLICY as OF_WORLD
-from small_worlds import WORLD, a_world, changed
 from twiceshy.cutpoint import CutPoint
-from twiceshy.envelope import RETURNED, Crossing, Effect, ErrorRecord, Kind
-from twiceshy.identity import digest
-from twiceshy.outcome import AnsweredBy, BoundaryState, Divergence, Mode
+from twiceshy.envelope import Crossing, Effect, ErrorRecord, Kind
+from twiceshy.errors import TwiceshyError
+from twiceshy.journal import Journal
+from twiceshy.outcome import AnsweredBy, Divergence, Mode
+from twiceshy.pinned import SteppedClock
 from twiceshy.policy import ToolPolicy
-from twiceshy.seam import Call, Closing, Declared
-from twiceshy.simulators.served import SimulatedAnswer
-from twiceshy.worlds.authority import for_run
-from twiceshy.writes import went_unanswered
+from twiceshy.replaying import Replay, RunFaulted, Terms
+from twiceshy.seam import Call, Closing
 
 SAID = {"said": ["yes"]}
 REQUEST = {"messages": [{"role": "user", "content": "hi"}]}
@@ -200,86 +199,44 @@ def test_a_persons_answer_rests_on_what_tools_yaml_says_it_does() -> None:
     assert narrow.diverges(a_call(Kind.HUMAN, "boss", "may I?", seq=8)).kind is Divergence.STATE_MISMATCH
 
 
-# Tools.
+# Outputs, handoffs, the clock, and the end.
 
 
-def test_a_live_read_is_compared_with_a_call_of_its_own_name_only() -> None:
-    live = CutPoint(mode=Mode.CUT_POINT, live=frozenset({"tool:find"}))
-    for name, stale in (("find", False), ("peek", True)):
-        ask = Asking(a_record(7, Kind.TOOL, name, raw=SAID, shown=SAID), CHECK, cut=live)
-        ask.through(a_call(Kind.TOOL, "find", {}), raw=SAID, shown=SAID)
-        assert ask.stale() is stale
+def test_an_output_that_is_asked_for_again_is_a_repeated_one() -> None:
+    ask = Asking(output())
+    for at, by in ((10, AnsweredBy.RECORDED), (11, AnsweredBy.REPEATED)):
+        ask.through(a_call(Kind.MODEL, "planner", REQUEST, seq=at))
+        assert ask.last.answered_by is by
 
 
-def test_an_error_that_was_returned_is_no_result_to_hold_against_a_schema() -> None:
-    error = ErrorRecord(cls=RETURNED, type="full", message="full")
-    ask = Asking(a_record(2, Kind.TOOL, "find", raw=["full"], shown=["full"], error=error))
-    answer = ask.cross(
-        a_call(Kind.TOOL, "find", {}, declared=Declared(name="find", fn=None, result_schema={"type": "object"}))
-    )
-    assert (answer.value, ask.last.crossing.error) == (["full"], error)
+def test_a_handoff_of_unknown_input_is_the_next_of_its_name() -> None:
+    known = a_record(3, Kind.HANDOFF, "desk", effect=None, seen=1, at="/second")
+    ask = Asking(a_record(2, Kind.HANDOFF, "desk", effect=None, seen=UNSET, at="/first"), known)
+    assert ask.cross(a_call(Kind.HANDOFF, "desk", 1)).scope == "/second"
+    assert ask.cross(a_call(Kind.HANDOFF, "desk", 2, seq=8)).scope == "/first"
 
 
-def test_a_refused_write_says_what_is_wrong_with_it() -> None:
-    schema = {"properties": {"n": {"type": "string"}}}
+def test_a_replay_goes_by_the_clock_it_is_given() -> None:
+    clock = SteppedClock(TUESDAY_NS + 5_000_000_000)
+    lines: list[bytes] = []
+    replay = Replay(an_envelope(), Terms(policy=OF_WORLD), Journal(lines.append), clock=clock)
+    assert replay.cross(a_call(Kind.CLOCK, "now", UNSET, sub=1)).value.second == 5
+
+
+class PastIt(TwiceshyError):
+    """What an adapter says of a call that would lead past its boundary."""
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (a_call(Kind.TOOL, "find", {}, refused=PastIt("it has no boundary")), "tool:find at #7: it has no boundary"),
+        (a_call(Kind.MODEL, "planner", Money()), "model:planner at #7: a Money has no canonical form"),
+    ],
+)
+def test_what_no_replay_can_go_on_from_is_a_fault_with_its_place(call: Call, says: str) -> None:
     ask = Asking()
-    answer = ask.through(a_call(Kind.TOOL, "pay", {"n": 1}, declared=Declared(name="pay", fn=None, schema=schema)))
-    assert str(answer.error) == "type at $.n"
-    assert (ask.last.answered_by, ask.last.crossing.error) == (
-        AnsweredBy.VALIDATION,
-        ErrorRecord(cls="twiceshy.writes.InvalidArguments", type="validation", message="type at $.n", definite=True),
-    )
-
-
-def test_a_write_that_nobody_declared_is_answered_too() -> None:
-    assert Asking().cross(a_call(Kind.TOOL, "pay", {"n": 1})).value == {"ok": True}
-
-
-# A world.
-
-
-def in_world(written: dict[str, Any] = WORLD, **terms: Any) -> Asking:
-    world = for_run(a_world(written), OF_WORLD, first=True)
-    return Asking(policy=OF_WORLD, world=world, cut=CutPoint(mode=Mode.WORLD), **terms)
-
-
-def of(tool: str, asked: Any, **declared: Any) -> Call:
-    return a_call(Kind.TOOL, tool, asked, declared=Declared(name=tool, fn=None, **declared))
-
-
-def test_a_worlds_result_is_held_against_the_schema_of_the_code() -> None:
-    told = in_world().diverges(of("look", {"id": "K1"}, result_schema={"type": "string"}))
-    assert (told.kind, told.place, told.detail) == (Divergence.SCHEMA_MISMATCH, "#7", "type at $ in the world's result")
-    assert in_world().cross(of("look", {"id": "K1"}, result_schema={"type": "object"})).value == {
-        "id": "K1",
-        "day": "mon",
-    }
-
-
-def test_an_error_of_a_world_is_no_result() -> None:
-    raised = in_world().cross(of("look", {"id": "K9"}, result_schema={"type": "object"}))
-    assert str(raised.error) == "no appointment K9"
-    returning = changed(WORLD, "tools", "look", "rows", "found", "absent", to={"answer": ["none"], "type": "not_found"})
-    assert in_world(returning).cross(of("look", {"id": "K9"}, result_schema={"type": "object"})).value == ["none"]
-
-
-def test_only_a_writes_arguments_are_held_against_its_schema() -> None:
-    needs = {"required": ["zone"]}
-    assert in_world().cross(of("look", {"id": "K1"}, schema=needs)).value == {"id": "K1", "day": "mon"}
-    assert str(in_world().cross(of("move", {"id": "K1", "slot": "S1"}, schema=needs)).error) == "required at $"
-
-
-def test_a_simulator_may_answer_what_a_world_does_not_know() -> None:
-    asked = {"id": "K7"}
-    ask = in_world(simulated=[SimulatedAnswer(tool="look", asked=digest(asked), value={"day": "sat"})])
-    assert ask.cross(of("look", asked)).value == {"day": "sat"}
-    assert ask.last.answered_by is AnsweredBy.SIMULATED
-
-
-def test_a_write_that_a_world_does_not_know_was_asked_for_all_the_same() -> None:
-    ask = in_world()
-    assert ask.diverges(of("move", {"id": "K7", "slot": "S1"})).kind is Divergence.WORLD_MISS
-    assert (ask.last.boundary, went_unanswered(ask.last.crossing)) == (BoundaryState.INTERCEPTED, True)
-    ask = in_world()
-    assert ask.diverges(of("look", {"id": "K7"})).kind is Divergence.WORLD_MISS
-    assert ask.told.played == []
+    with pytest.raises(RunFaulted):
+        ask.cross(call)
+    assert (ask.told.fault or "").startswith(says)
+    assert ask.told.divergence is None

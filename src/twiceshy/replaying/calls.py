@@ -165,7 +165,7 @@ class Calls:
     def _validate(self, call: Call, crossing: Crossing, answer: Any, error: ErrorRecord | None, where: str) -> None:
         """End the run where an answer violates the candidate's own declared schema: what its code makes of it says nothing."""
         schema = call.declared.result_schema if call.declared and error is None else None
-        broken = writes.violation(schema, answer) if schema else None
+        broken = writes.violation(schema, answer)
         if broken:
             self._course.diverge(crossing, Divergence.SCHEMA_MISMATCH, f"{broken} in {where}")
 
