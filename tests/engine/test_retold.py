@@ -1,6 +1,5 @@
 """What lay inside a passage that is answered from the record: told again, numbered anew, whole; and what it does to all that comes after."""
 
-from itertools import count
 from typing import Any
 
 import msgspec
@@ -13,6 +12,7 @@ from twiceshy.envelope import Crossing, Effect, ErrorRecord, Kind
 from twiceshy.outcome import AnsweredBy, BoundaryState, Divergence
 from twiceshy.policy import ToolPolicy
 from twiceshy.seam import Call, Declared
+from twiceshy.stepping import Numbering
 from twiceshy.transcript import Played
 
 POLICY = a_policy(
@@ -24,8 +24,11 @@ LOOK = a_call(Kind.TOOL, "look", {"day": 1})
 
 
 def stepping(call: Call, start: int = 20) -> Call:
-    steps = count(start)
-    return msgspec.structs.replace(call, step=lambda: next(steps))
+    """The call of a run that has come to this step."""
+    numbers = Numbering()
+    while numbers.step() < start - 1:
+        pass
+    return msgspec.structs.replace(call, numbers=numbers)
 
 
 def look(seq: int = 2, **given: Any) -> Crossing:
