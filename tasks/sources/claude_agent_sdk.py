@@ -13,7 +13,7 @@ from msgspec import UNSET
 
 from tasks.sources import faults, transcripts
 from tasks.sources.claude_code import Session, fault_of
-from tasks.sources.entries import Entry, entries
+from tasks.sources.entries import Entry, entries, inner
 from tasks.sources.otlp_fields import BadSpan
 from tasks.sources.payloads import Payload
 from tasks.sources.records import Side
@@ -80,13 +80,13 @@ class _Stdio:
         kind = message["type"]
         if kind in ("user", "assistant"):
             self._turn(entry)
-        elif kind == "control_request" and _member(message, "request").get("subtype") in _CALLBACKS:
+        elif kind == "control_request" and inner(message, "request").get("subtype") in _CALLBACKS:
             self._hook(entry)
         elif kind == "result":
             self._result(entry)
         else:
             self.session.beside(message, entry.place, {"flags": set(entry.flags)})
-            answer = _member(message, "response")
+            answer = inner(message, "response")
             asked = self._hooks.get(str(answer.get("request_id")))
             if kind == "control_response" and asked is not None:
                 asked.answer.update(answer)
@@ -108,7 +108,7 @@ class _Stdio:
                 )
 
     def _turn(self, entry: Entry) -> None:
-        content = _member(entry.held, "message").get("content")
+        content = inner(entry.held, "message").get("content")
         if not isinstance(content, str | list):
             raise BadSpan("bad_type")
         call = self.session.talk.asked(entry.held.get("parent_tool_use_id"))
@@ -124,12 +124,12 @@ class _Stdio:
         return known
 
     def _hook(self, entry: Entry) -> None:
-        asked = _member(entry.held, "request")
+        asked = inner(entry.held, "request")
         permission = asked["subtype"] == "can_use_tool"
         said = (
-            {"tool_name": asked.get("tool_name"), "tool_input": _member(asked, "input")}
+            {"tool_name": asked.get("tool_name"), "tool_input": inner(asked, "input")}
             if permission
-            else _member(asked, "input")
+            else inner(asked, "input")
         )
         event = "PreToolUse" if permission else str(said.get("hook_event_name"))
         before = event == "PreToolUse"
@@ -174,7 +174,7 @@ def _decided(hook: _Hook, call: Span | None) -> None:
             why = str(hook.answer.get("error") or "error")
             transcripts.failed(hook.span, faults.returned(hook.span.name, {"is_error": True, "content": why}))
         return
-    told: dict[str, Any] = _member(said, "hookSpecificOutput") or said
+    told: dict[str, Any] = inner(said, "hookSpecificOutput") or said
     refused = "deny" in (told.get("permissionDecision"), said.get("behavior")) or said.get("decision") == "block"
     guard, before = hook.span.kind == "guard", hook.event == "PreToolUse"
     if guard:
@@ -186,11 +186,6 @@ def _decided(hook: _Hook, call: Span | None) -> None:
         why = told.get("permissionDecisionReason") or said.get("reason") or said.get("message") or "denied"
         call.blocked_by, call.is_error = hook.span.name, False
         transcripts.failed(call, faults.typed("approval", str(why), definite=True))
-
-
-def _member(held: dict[str, Any], name: str) -> dict[str, Any]:
-    found = held.get(name)
-    return found if isinstance(found, dict) else {}
 
 
 source = FileSource(NAME, spans)

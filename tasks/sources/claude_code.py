@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET
 
 from tasks.sources import faults, shapes, transcripts
-from tasks.sources.entries import Entry, entries
+from tasks.sources.entries import Entry, entries, inner
 from tasks.sources.otlp_fields import BadSpan
 from tasks.sources.payloads import Payload
 from tasks.sources.records import Side
@@ -189,8 +189,7 @@ def _answered(message: dict[str, Any]) -> dict[str, Any]:
 
 
 def _usage(message: dict[str, Any]) -> dict[str, int]:
-    held = message.get("usage")
-    listed = held if isinstance(held, dict) else {}
+    listed = inner(message, "usage")
     return {name: listed[key] for name, key in _USAGE.items() if isinstance(listed.get(key), int)}
 
 

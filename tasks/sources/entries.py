@@ -45,3 +45,9 @@ def entries(intake: Intake, *lists: str) -> Iterator[Entry]:
                 yield Entry(item, place, frozenset(marks), around)
             else:
                 intake.reject("bad_type", "row", place, msgspec.json.encode(item))
+
+
+def inner(held: Any, name: str) -> dict[str, Any]:
+    """The object that is this member of an object; an empty one where there is none."""
+    found = held.get(name) if isinstance(held, dict) else None
+    return found if isinstance(found, dict) else {}

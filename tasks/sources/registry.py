@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 SOURCES = Registry(
     "source",
     built_in={
-        name: f"tasks.sources.{name}:source" for name in ("claude_agent_sdk", "claude_code", "openai_chat", "otlp")
+        name: f"tasks.sources.{name}:source"
+        for name in ("claude_agent_sdk", "claude_code", "codex", "openai_chat", "otlp")
     },
     group="twiceshy.sources",
 )

@@ -99,6 +99,10 @@ class Transcript:
     def more(self, span: Span, parts: list[Any], found: Any) -> None:
         """Further parts of what a model said, written apart from the first ones."""
         span.messages_out[0]["parts"] += parts
+        self.found(span, found)
+
+    def found(self, span: Span, found: Any) -> None:
+        """Something else that a span was read from, kept with its attributes."""
         next(held for held in reversed(self._held) if held.span is span).found.append(found)
 
     def call(
@@ -140,12 +144,6 @@ class Transcript:
         span.flags |= held.flags
         failed(span, fault or faults.returned(span.name, held.value))
         return span
-
-    def note(self, call_id: Any, found: Any) -> None:
-        """Something else that was read of a call, kept with its attributes."""
-        held = self._asked.get(str(call_id))
-        if held is not None:
-            held.found.append(found)
 
     def enter(self, intake: Intake) -> None:
         """Hand every span to the intake, in order."""
