@@ -239,7 +239,7 @@ def _change(result: Result, champion: Champion, harness: str) -> Change:
 def _waiver(waivers: Iterable[Waiver], case: str, ids: Collection[str], today: str) -> Waiver | None:
     """The first waiver of this case that is in force and covers every id."""
     for waiver in waivers:
-        if waiver.case == case and _out_of_force(waiver, today) is None and set(ids) <= set(waiver.assertions):
+        if waiver.case == case and out_of_force(waiver, today) is None and set(ids) <= set(waiver.assertions):
             return waiver
     return None
 
@@ -248,7 +248,7 @@ def idle_waivers(waivers: Iterable[Waiver], cases: Collection[str], today: str) 
     """A line for each waiver that excuses nothing today: of a case that the catalog does not hold, over, or not begun. cases: the ids of the whole workflow."""
     said = []
     for waiver in waivers:
-        why = _out_of_force(waiver, today)
+        why = out_of_force(waiver, today)
         if waiver.case not in cases:
             why = f"the catalog holds no case {waiver.case!r}. {nearest(waiver.case, cases)}"
         if why is not None:
@@ -256,7 +256,7 @@ def idle_waivers(waivers: Iterable[Waiver], cases: Collection[str], today: str) 
     return said
 
 
-def _out_of_force(waiver: Waiver, today: str) -> str | None:
+def out_of_force(waiver: Waiver, today: str) -> str | None:
     """Why a waiver does not count on a day; None where it does."""
     if waiver.date > today:
         return f"it is dated {waiver.date}, and today is {today}"

@@ -96,6 +96,8 @@ def test_what_is_accepted_or_waived_must_be_there(cases: Path, tmp_path: Path) -
     assert "warning: waiver 'w1' excuses nothing: it was valid until 2020-02-01" in ran.out
     assert "warning: waiver 'w2' excuses nothing: the catalog holds no case 'refund-t-1043'" in ran.out
     assert len(json.loads((tmp_path / "v.json").read_text())["warnings"]) == 2
+    shown = twiceshy("champion", "show", "refund", env=env).out.splitlines()
+    assert [line.split()[0] for line in shown if "@ann" in line] == ["not", "waived"]
 
 
 def test_a_cut_point_runs_the_guard_live(cases: Path) -> None:

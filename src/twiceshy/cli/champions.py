@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -34,10 +35,11 @@ def show(workflow: Annotated[str, typer.Argument(help="The workflow.", show_defa
     for pin in found.pins:
         counted = f"{pin.passed}/{pin.trials}" if pin.trials else ""
         typer.echo(f"{pin.outcome:<9} {pin.case:<34} {pin.mode:<28} {counted:<5} {', '.join(pin.violated)}".rstrip())
+    today = datetime.now(UTC).date().isoformat()
     for waiver in found.waivers:
-        typer.echo(
-            f"waived    {waiver.case:<34} {', '.join(waiver.assertions)} by {waiver.by} on {waiver.date}: {waiver.why}"
-        )
+        idle = champion.out_of_force(waiver, today)
+        said = f"{waiver.case:<34} {', '.join(waiver.assertions)} by {waiver.by} on {waiver.date}: {waiver.why}"
+        typer.echo(f"waived    {said}" if idle is None else f"not in force {said} ({idle})")
 
 
 @champion_app.command("pin")
