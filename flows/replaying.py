@@ -67,5 +67,7 @@ def _request(place: Checkout, turn: Turn, trials: int, champion: Champion | None
         keys={key_id: place.keyring.key(key_id).hex() for key_id in sorted(stamps)},
         judge=place.config.settings.judge,
         replies=str(place.config.path("replies")),
+        upstream=place.config.settings.upstream,
+        live=str(place.config.path("replies") / "live"),
         pinned=champion,
     )

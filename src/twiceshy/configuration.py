@@ -78,6 +78,18 @@ class JudgeSettings(Record, frozen=True, kw_only=True):
     timeout: float = 60.0
 
 
+class UpstreamSettings(Record, frozen=True, kw_only=True):
+    """Where a model that runs live is asked, by the parent. key_env: the name of the variable that holds the key, never the key itself.
+
+    timeout: seconds that it may be silent; retries: how often a request is sent again where it cannot answer.
+    """
+
+    base_url: str
+    key_env: str | None = None
+    timeout: Annotated[float, msgspec.Meta(gt=0)] = 120.0
+    retries: Annotated[int, msgspec.Meta(ge=0, le=10)] = 2
+
+
 class Settings(Record, frozen=True, kw_only=True):
     """Everything that can be set. commands: `module:app` of verbs that a checkout mounts."""
 
@@ -85,6 +97,7 @@ class Settings(Record, frozen=True, kw_only=True):
     candidate: dict[str, CandidateSettings] = {}
     gate: GateSettings = GateSettings()
     judge: JudgeSettings = JudgeSettings()
+    upstream: dict[Literal["openai", "anthropic"], UpstreamSettings] = {}
     commands: list[str] = []
 
 
@@ -146,13 +159,13 @@ def _refuse_unknown(merged: Mapping[str, Any], where: str) -> None:
     shapes: list[tuple[str, Any, type[Record]]] = [("", merged, Settings)]
     shapes += [("paths.", merged.get("paths"), Paths), ("gate.", merged.get("gate"), GateSettings)]
     shapes += [("judge.", merged.get("judge"), JudgeSettings)]
-    named = merged.get("candidate")
-    shapes += [
-        (f"candidate.{name}.", table, CandidateSettings)
-        for name, table in (named.items() if isinstance(named, dict) else ())
-    ]
+    named: list[tuple[str, type[Record]]] = [("candidate", CandidateSettings), ("upstream", UpstreamSettings)]
+    for group, made in named:
+        tables = merged.get(group)
+        listed = tables.items() if isinstance(tables, dict) else ()
+        shapes += [(f"{group}.{name}.", table, made) for name, table in listed]
     for prefix, table, shape in shapes:
-        known = [made.name for made in msgspec.structs.fields(shape)]
+        known = [field.name for field in msgspec.structs.fields(shape)]
         for name in table if isinstance(table, dict) else ():
             if name not in known:
                 raise ConfigurationError(f"{where}: unknown setting {prefix + name!r}. {nearest(name, known)}")

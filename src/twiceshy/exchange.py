@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from twiceshy.commands import Command
+from twiceshy.doors import DoorTerms
 from twiceshy.envelope import Clock, Record, Versions
 from twiceshy.outcome import Mode
 from twiceshy.policy import ToolsPolicy
@@ -20,7 +21,7 @@ from twiceshy.writes import DeclaredGrant, DeclaredWrite
 # Far under the default send buffer of a SOCK_SEQPACKET pair (208 kB), in which one packet must fit.
 _PACKET = 60_000
 
-START, READY, REFUSED, TRIAL, LINE, APPLIED, SAID, OVER = b"S", b"R", b"X", b"T", b"L", b"B", b"W", b"O"
+START, READY, REFUSED, TRIAL, LINE, APPLIED, SAID, OVER, DOOR = b"S", b"R", b"X", b"T", b"L", b"B", b"W", b"O", b"D"
 
 
 class Start(Record, frozen=True, kw_only=True):
@@ -32,6 +33,8 @@ class Start(Record, frozen=True, kw_only=True):
     path: list[str]
     readable: list[str] = []
     targets: Targets | None = None
+    door: DoorTerms | None = None
+    """Without it no model runs live but the candidate's own code."""
     clock: Clock | None = None
     seed: str = "import"
 
@@ -117,6 +120,22 @@ class Channel:
     def tell(self, mark: bytes, message: msgspec.Struct) -> None:
         """Send one record."""
         self.send(mark, msgspec.json.encode(message))
+
+    def hand(self, listening: socket.socket) -> None:
+        """Give the other end a socket."""
+        socket.send_fds(self._end, [DOOR + b"."], [listening.fileno()])
+
+    def handed(self, timeout: float) -> socket.socket | None:
+        """The socket that the other end gives next; None where it has something else to say, which is then received as ever. timeout: seconds until a TimeoutError."""
+        self._end.settimeout(timeout)
+        try:
+            told = self._end.recv(1, socket.MSG_PEEK)
+        except ConnectionResetError:
+            return None
+        if told != DOOR:
+            return None
+        _, descriptors, _, _ = socket.recv_fds(self._end, 2, 1)
+        return socket.socket(fileno=descriptors[0])
 
     def receive(self, timeout: float | None = None) -> Message | None:
         """The next whole message; None when the other end is closed. What a killed writer left unfinished is dropped.

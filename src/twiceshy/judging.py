@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
@@ -18,16 +18,18 @@ from twiceshy.acceptance import refuse_unaccepted
 from twiceshy.agreement import agreement
 from twiceshy.champion import harness_state
 from twiceshy.cutpoint import CutPoint, UnknownBoundary
+from twiceshy.doors import UnreachedModel
 from twiceshy.envelope import EVERY_TOOL, Kind
 from twiceshy.errors import CaseError, ConfigurationError, InputError
 from twiceshy.exercise import LAYERS, changed_layers
 from twiceshy.grading import case_grader
-from twiceshy.outcome import Mode
+from twiceshy.outcome import Mode, Outcome
 from twiceshy.results import Candidacy, case_result
 from twiceshy.running import Task
 from twiceshy.sealing import Limits
 from twiceshy.semantic import Unconfigured, with_semantics
-from twiceshy.trials import Trial, mode_run
+from twiceshy.specs import Floor
+from twiceshy.trials import Trial, mode_run, unrepeated
 from twiceshy.worlds import loading
 from twiceshy.worlds.proving import prove
 
@@ -38,12 +40,13 @@ if TYPE_CHECKING:
     from twiceshy.casefile import Judge, LoadedCase
     from twiceshy.champion import Champion
     from twiceshy.envelope import Versions
+    from twiceshy.gateway.door import LiveModels
     from twiceshy.grading import CaseGrader
     from twiceshy.invariants import Invariants
     from twiceshy.policy import ToolsPolicy
     from twiceshy.redaction import Keyring
     from twiceshy.redaction import Policy as RedactionPolicy
-    from twiceshy.running import Session
+    from twiceshy.running import CandidateSpec, Session
     from twiceshy.semantic import Bench
     from twiceshy.sessions import SessionPool
     from twiceshy.trials import ModeRun
@@ -73,7 +76,7 @@ class Rules:
         """One trial under these rules."""
         return Task(
             loaded=loaded, judge=judge, policy=self.policy, number=number, breaks=breaks, limits=terms.limits,
-            redaction=self.redaction, key=self.key,
+            redaction=self.redaction, key=self.key, occasion=terms.occasion,
         )  # fmt: skip
 
 
@@ -101,6 +104,8 @@ class Terms:
     accepted: Sequence[str] = ()
     bench: Bench = field(default_factory=Unconfigured)
     drafts: bool = False
+    occasion: str = ""
+    """Names the trials: those of another occasion ask their live models anew, those of the same one get the replies that they got."""
 
     def judges_of(self, grader: CaseGrader) -> Sequence[Judge]:
         """The judging modes of a case under these terms."""
@@ -116,6 +121,39 @@ class Judged:
     modes: Sequence[ModeRun]
     judges: Sequence[Judge]
     """The judging mode of each of `modes`."""
+
+
+def lives(cases: Sequence[LoadedCase], judges: Sequence[Judge]) -> bool:
+    """Whether any of these cases is to be judged with a model live. judges: as of Terms."""
+    return any(judge.cut.has_live_model for loaded in cases for judge in judges or loaded.case.judges())
+
+
+def asking(
+    live: LiveModels | None, spec: CandidateSpec, cases: Sequence[LoadedCase], judges: Sequence[Judge]
+) -> LiveModels | None:
+    """Who is asked for the models that run live in these cases; None where none does. judges: as of Terms.
+
+    Raises UnreachedModel for a command that has nobody to ask: its model would never run. A Python candidate may have one of its own.
+    """
+    command = spec.command
+    concerned = [loaded for loaded in cases if command is None or loaded.case.workflow == command.workflow]
+    if not lives(concerned, judges):
+        return None
+    if live is None and command is not None:
+        raise UnreachedModel.of(command.name)
+    return live
+
+
+def refuse_keyless(live: LiveModels | None, cases: Sequence[LoadedCase], judges: Sequence[Judge]) -> None:
+    """Raise ConfigurationError, before the first trial, where these cases need a live model's key that is not at hand."""
+    if live is not None and lives(cases, judges):
+        live.refuse_keyless()
+
+
+def refuse_undeclared(judges: Sequence[Judge], boundaries: Collection[str]) -> None:
+    """Raise UnknownBoundary where a judging mode names one that the candidate does not declare."""
+    for judge in judges:
+        judge.cut.refuse_unknown(boundaries)
 
 
 def load_cases(root: Path) -> list[LoadedCase]:
@@ -310,13 +348,28 @@ def judge_cases(
 
 def _mode(session: Session, grader: CaseGrader, rules: Rules, terms: Terms, judge: Judge) -> ModeRun:
     cut = judge.cut
-    trials = []
-    for number in range(terms.trials):
-        played = session.play(rules.task(grader.loaded, judge, terms, number=number))
-        verdict = grader.trial(played.transcript, cut)
-        trials.append(Trial(played.transcript, with_semantics(verdict, played.transcript, grader, terms.bench)))
+    trials = [
+        _trial(session, grader, rules.task(grader.loaded, judge, terms, number=number), terms)
+        for number in range(terms.trials)
+    ]
+    return mode_run(cut, trials, floor=_floor(grader, terms) if cut.has_live_model else None)
+
+
+def _trial(session: Session, grader: CaseGrader, task: Task, terms: Terms) -> Trial:
+    """One trial, graded. One with a live model is run once more on its own replies: its model alone may make it what it is."""
+    played = session.play(task)
+    told = played.transcript
+    verdict = grader.trial(told, task.judge.cut)
+    if task.judge.cut.has_live_model and verdict.outcome is not Outcome.ERROR:
+        again = session.play(replace(task, again=True)).transcript
+        verdict = verdict if again.digest == told.digest else unrepeated(verdict, told, again)
+    return Trial(told, with_semantics(verdict, told, grader, terms.bench), played.asked)
+
+
+def _floor(grader: CaseGrader, terms: Terms) -> Floor:
+    """What trials with a live model are judged by; of a case that names no floor every one must pass."""
     floor = grader.loaded.case.floor
-    return mode_run(cut, trials, floor=floor if cut.has_live_model and floor is not UNSET else None)
+    return Floor(k=terms.trials) if floor is UNSET else floor
 
 
 def _fits(loaded: LoadedCase, key: str, glob: str) -> bool:

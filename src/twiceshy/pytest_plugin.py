@@ -97,7 +97,7 @@ class _Court:
         """One case, by its judging modes. Raises TwiceshyError for whatever is not the candidate's own doing."""
         from twiceshy import configuration, judging
         from twiceshy.cli.gating import champion_of
-        from twiceshy.cli.options import bench, judges, one_case
+        from twiceshy.cli.options import bench, judges, live_models, one_case
 
         config = configuration.load(self._start, os.environ)
         loaded = one_case(asked.case, judging.load_cases(config.path("cases")))
@@ -109,6 +109,7 @@ class _Court:
             )
         trials = self._trials or config.settings.gate.trials
         terms = judging.Terms(judges=judges(asked.mode, None, None, None), trials=trials, bench=bench(config))
+        judging.refuse_keyless(live_models(config), [loaded], terms.judges)
         champion = champion_of(config, loaded.case.workflow)
         (grader,) = judging.graders([loaded], rules, terms, champion=champion, boundaries=session.ready.boundaries)
         against = judging.candidacy(
@@ -121,12 +122,16 @@ class _Court:
         self._stack.close()
 
     def _session(self, candidate: str, config: Configuration) -> Session:
-        from twiceshy.cli.options import candidate_spec
+        from twiceshy.cli.options import candidate_spec, live_models
         from twiceshy.running import Session
 
         if candidate not in self._sessions:
             made = Session(
-                candidate_spec(candidate, config), env=os.environ, folder=config.root, cases=[config.path("cases")]
+                candidate_spec(candidate, config),
+                env=os.environ,
+                folder=config.root,
+                cases=[config.path("cases")],
+                live=live_models(config),
             )
             self._sessions[candidate] = self._stack.enter_context(made)
         return self._sessions[candidate]

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import UNSET
 
 from twiceshy import verdict as rows
+from twiceshy.answerers import answering
 from twiceshy.conversations import turn_results
 from twiceshy.dimensions import called
 from twiceshy.envelope import SUB_KINDS, Effect, Kind
@@ -82,7 +83,7 @@ def case_result(
 
 def _turns(grader: CaseGrader, mode: ModeRun) -> list[rows.TurnResult]:
     given = grader.loaded.envelope.input
-    transcript, verdict = mode.deciding
+    transcript, verdict, _ = mode.deciding
     run = replayed_run(transcript, grader.policy, given=[given.user, given.goal])
     return turn_results(verdict, run)
 
@@ -119,6 +120,7 @@ def _mode(mode: ModeRun, grader: CaseGrader, declared: Collection[str]) -> rows.
         mode=mode.cut.label, outcome=mode.outcome, trials=len(mode.trials), passed=mode.passed, violated=sorted(set(failed)),
         transcripts=[trial.transcript.digest for trial in mode.trials], calls=_calls(mode, grader.policy), rate=_rate(mode),
         manifest=_manifest(mode, declared, grader.policy), seed=grader.loaded.case.id,
+        live_models=answering(one for trial in mode.trials for one in trial.asked),
     )  # fmt: skip
 
 

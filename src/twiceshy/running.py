@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
 import sys
 import tempfile
 import time
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -18,25 +16,30 @@ import msgspec
 from twiceshy import commands, exchange
 from twiceshy.breaking import copies
 from twiceshy.breaking.operators import Operator
+from twiceshy.doors import UnreachedModel, door_terms
+from twiceshy.endings import ending
 from twiceshy.errors import CandidateError, InfrastructureError, IsolationNotHeld
 from twiceshy.exchange import Channel, Over, Ready, Refused, Start, Trial
 from twiceshy.journal import transcript_of
 from twiceshy.outcome import Mode
-from twiceshy.sealing import Limits, cpu_spent, host_targets, scrubbed_environment, signal_name
+from twiceshy.sealing import Limits, host_targets, scrubbed_environment
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from types import TracebackType
 
+    from twiceshy.answerers import Asked
     from twiceshy.breaking import Break
     from twiceshy.casefile import Judge, LoadedCase
     from twiceshy.commands import Command
+    from twiceshy.doors import DoorTerms
     from twiceshy.exchange import Message
+    from twiceshy.gateway.door import Door, LiveModels
     from twiceshy.policy import ToolsPolicy
     from twiceshy.redaction import Policy as RedactionPolicy
     from twiceshy.sealing import Targets
     from twiceshy.simulators.served import SimulatedAnswer
-    from twiceshy.transcript import Crash, Transcript
+    from twiceshy.transcript import Transcript
 
 _START_S = 120.0
 """Seconds until a session that is not ready is given up: an import of a large candidate on a loaded machine takes a while."""
@@ -66,6 +69,7 @@ class Task:
     """One trial to run: a case, a judging mode, the tools' policy, breaks, and the trial's number from 0.
 
     redaction, key: how the case was redacted, and the key (bytes) where it is at hand. simulated: the answers of an exploration so far.
+    again: the trial has been run, and its live models say what they said then. occasion: on which it is run, where each asks live models anew.
     """
 
     loaded: LoadedCase
@@ -77,21 +81,24 @@ class Task:
     redaction: RedactionPolicy | None = None
     key: bytes | None = field(default=None, repr=False)
     simulated: Sequence[SimulatedAnswer] = ()
+    again: bool = False
+    occasion: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Played:
-    """What one trial came to, with the breaks that changed something in it and its CPU seconds."""
+    """What one trial came to, with the breaks that changed something in it, its CPU seconds, and the live models that were asked outside of it."""
 
     transcript: Transcript
     applied: frozenset[str]
     cpu_s: float = 0.0
+    asked: Sequence[Asked] = ()
 
 
 class Session:
     """One sealed candidate process, for the `with` block. `ready` says who it is and what isolation held.
 
-    folder: where the parent may write and a candidate must not; the canary's targets stand there.
+    folder: where the parent may write and a candidate must not; the canary's targets stand there. live: where models that run live are asked.
     Raises CandidateError (exit 2) for a candidate that cannot be imported, IsolationNotHeld (exit 4) for anything less than hermetic, unless `weak` was asked for.
     """
 
@@ -103,8 +110,11 @@ class Session:
         folder: Path,
         cases: Sequence[Path] = (),
         weak: bool = False,
+        live: LiveModels | None = None,
     ) -> None:
         self._spec = spec
+        self._live = live
+        self._door: Door | None = None
         self._env = env
         self._folder = folder
         self._cases = cases
@@ -132,8 +142,38 @@ class Session:
         self.close()
 
     def play(self, task: Task) -> Played:
-        """Run one trial to its end. A fault of the process is in the transcript (`fault`, outcome ERROR) and the session starts anew."""
+        """Run one trial to its end. A fault of the process is in the transcript (`fault`, outcome ERROR) and the session starts anew.
+
+        Raises UnreachedModel where a command's model is to run live and nothing says where it is asked.
+        """
+        lives = task.judge.cut.has_live_model
+        if lives and self._spec.command is not None and self._live is None:
+            raise UnreachedModel.of(self._spec.command.name)
         channel = self._open(task)
+        if self._door is None or self._live is None or not lives:
+            return self._played(channel, task)
+        from twiceshy.gateway.lives import begun, ended
+
+        door = self._door
+        trial = begun(
+            self._live,
+            task.loaded,
+            task.judge,
+            task.number,
+            self.ready.versions,
+            occasion=task.occasion,
+            end=self._end,
+            only=task.again,
+        )
+        door.begin(trial)
+        try:
+            played = self._played(channel, task)
+        finally:
+            door.settle()
+        told = ended(trial, played.transcript, commanded=self._spec.command is not None)
+        return replace(played, transcript=told, asked=tuple(trial.asked))
+
+    def _played(self, channel: Channel, task: Task) -> Played:
         lines: list[bytes] = []
         room = task.limits.output_bytes
         applied: set[str] = set()
@@ -156,7 +196,7 @@ class Session:
             elif message.mark == exchange.OVER:
                 over = msgspec.json.decode(message.body, type=Over)
                 took, commanded = time.monotonic() - started, self._spec.command is not None
-                told = _told(lines, over, task.limits, wall_s=took, commanded=commanded)
+                told = ending(lines, over, task.limits, wall_s=took, commanded=commanded)
                 if commanded and told.fault is None:
                     told = commands.closed_at_elsewhere(told, task.policy, dropped=_dropped(applied))
                 return Played(transcript=told, applied=frozenset(applied), cpu_s=over.cpu_s)
@@ -178,11 +218,16 @@ class Session:
             command = spec.command and commands.moved(spec.command, moved)
             broken = replace(spec, path=now.path, allow_env=[*spec.allow_env, *now.env], command=command)
             env = {**self._env, **now.env}
-            with Session(broken, env=env, folder=self._folder, cases=self._cases, weak=self._weak) as session:
+            with Session(
+                broken, env=env, folder=self._folder, cases=self._cases, weak=self._weak, live=self._live
+            ) as session:
                 yield session
 
     def close(self) -> None:
         """End the session's process; the kernel ends everything in its namespaces with it."""
+        if self._door is not None:
+            self._door.close()
+            self._door = None
         if self._channel is not None:
             self._channel.close()
             self._channel = None
@@ -191,6 +236,11 @@ class Session:
             self._process.wait()
             self._process = None
         self._stack.close()
+
+    def _end(self) -> None:
+        """Take the process down while a trial runs: what it does from here on counts for nothing. Whoever plays the trial sees the end of the channel."""
+        if self._process is not None:
+            self._process.kill()
 
     def _open(self, task: Task) -> Channel:
         """The channel of a process that can take this trial: the warmed one, or a fresh one that imports the candidate at the case's own instant."""
@@ -208,6 +258,9 @@ class Session:
         self._complaints = self._stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 - the stack closes it
         command = [self._spec.python, "-P", "-m", "twiceshy.zygote", str(theirs.fileno())]
         env = scrubbed_environment(self._env, allow=self._spec.allow_env)
+        commanded = self._spec.command is not None
+        door = door_terms(commanded=commanded, patience_s=self._live.patience_s) if self._live else None
+        env |= door.clients if door and not commanded else {}
         with theirs:
             self._process = subprocess.Popen(
                 command,
@@ -219,16 +272,16 @@ class Session:
             )
         self._channel = Channel(ours)
         if self._weak:
-            self._channel.tell(exchange.START, self._hello(None, task))
-            return self._answer()
+            self._channel.tell(exchange.START, self._hello(None, task, door))
+            return self._answer(door)
         with host_targets(self._folder) as host:
-            self._channel.tell(exchange.START, self._hello(host.targets, task))
-            ready = self._answer()
+            self._channel.tell(exchange.START, self._hello(host.targets, task, door))
+            ready = self._answer(door)
             if arrivals := host.arrivals():
                 raise IsolationNotHeld(f"the canary reached {', '.join(arrivals)} on this host; nothing was run.")
         return ready
 
-    def _hello(self, targets: Targets | None, task: Task | None) -> Start:
+    def _hello(self, targets: Targets | None, task: Task | None, door: DoorTerms | None) -> Start:
         return Start(
             candidate=self._spec.factory,
             versions=dict(self._spec.versions),
@@ -236,12 +289,15 @@ class Session:
             path=[str(Path(part).resolve()) for part in self._spec.path],
             readable=[str(Path(case).resolve()) for case in self._cases],
             targets=targets,
+            door=door,
             clock=task.loaded.envelope.pins.clock if task else None,
             seed=f"{task.loaded.case.id}/{task.number}" if task else "import",
         )
 
-    def _answer(self) -> Ready:
+    def _answer(self, door: DoorTerms | None) -> Ready:
         channel = self._channel
+        if door is not None and channel is not None:
+            self._door = _opened(channel, door)
         message = _next(channel, time.monotonic() + _START_S) if channel else None
         if message is None:
             raise InfrastructureError(
@@ -270,6 +326,17 @@ class Session:
         return Played(
             transcript=msgspec.structs.replace(told, fault="the candidate's session was lost"), applied=applied
         )
+
+
+def _opened(channel: Channel, terms: DoorTerms) -> Door | None:
+    """The door that the sealed process hands out; None where it says something else in its place."""
+    from twiceshy.gateway.door import Door
+
+    with suppress(TimeoutError):
+        listening = channel.handed(_START_S)
+        if listening is not None:
+            return Door(listening, terms.token)
+    return None
 
 
 def _next(channel: Channel, deadline: float) -> Message | None:
@@ -306,32 +373,7 @@ def _trial(task: Task) -> Trial:
     )
 
 
-def _told(lines: Sequence[bytes], over: Over, limits: Limits, *, wall_s: float, commanded: bool) -> Transcript:
-    told = transcript_of(lines)
-    if over.fault is not None:
-        return msgspec.structs.replace(told, fault=over.fault)
-    if told.divergence is not None or told.disposition is not None or told.crash is not None:
-        return told
-    crash = _crash(over, limits, wall_s)
-    if crash == "crashed" and commanded and os.WIFSIGNALED(over.status):
-        # The process of a trial is its gateway, so it did not bring this upon itself.
-        return msgspec.structs.replace(told, crash="signal", signal=signal_name(os.WTERMSIG(over.status)))
-    return msgspec.structs.replace(told, crash=crash)
-
-
 def _dropped(applied: Iterable[str]) -> list[str]:
     """The tools whose calls a break has kept from being made."""
     parted = (text.partition(":") for text in applied)
     return [target for operator, _, target in parted if operator == Operator.CALL_DROP]
-
-
-def _crash(over: Over, limits: Limits, wall_s: float) -> Crash:
-    """How a trial ended that left no end marker. wall_s: what it took, so that an alarm of its own is not taken for ours."""
-    if cpu_spent(over.status, over.cpu_s, limits):
-        return "cpu"
-    ended_by = os.WTERMSIG(over.status) if os.WIFSIGNALED(over.status) else None
-    if ended_by == signal.SIGALRM and wall_s >= limits.wall_s:
-        return "wall"
-    if ended_by == signal.SIGXFSZ:  # a command's output is a file in memory
-        return "output"
-    return "crashed"

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from twiceshy.exchange import Ready
+    from twiceshy.gateway.door import LiveModels
     from twiceshy.running import CandidateSpec
 
 
@@ -32,9 +33,12 @@ class SessionPool:
         cases: Sequence[Path],
         workers: int = 1,
         weak: bool = False,
+        live: LiveModels | None = None,
     ) -> None:
         self.size = max(1, workers)
-        self._made = [Session(spec, env=env, folder=folder, cases=cases, weak=weak) for _ in range(self.size)]
+        self._made = [
+            Session(spec, env=env, folder=folder, cases=cases, weak=weak, live=live) for _ in range(self.size)
+        ]
         self._free: SimpleQueue[Session] = SimpleQueue()
         self._stack = ExitStack()
 

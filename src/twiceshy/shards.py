@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 import msgspec
 
@@ -22,12 +22,14 @@ from twiceshy.breakage import BreakRun, BreakState
 from twiceshy.casefile import Judge, load
 from twiceshy.champion import Champion
 from twiceshy.commands import Command
-from twiceshy.configuration import JudgeSettings
+from twiceshy.configuration import JudgeSettings, UpstreamSettings
 from twiceshy.conversations import whole_conversations
 from twiceshy.encoding import record_line, record_of
 from twiceshy.envelope import Record, Versions
 from twiceshy.errors import TwiceshyError
 from twiceshy.evidence import replayed_run
+from twiceshy.gateway.asking import upstreams
+from twiceshy.gateway.door import LiveModels
 from twiceshy.graders.explained import Explanation, explanation, repeated
 from twiceshy.grading import TrialVerdict
 from twiceshy.judgement import CaseTerms, Context
@@ -56,7 +58,7 @@ class ShardRequest(Record, frozen=True, kw_only=True):
     """What to replay. Paths are absolute. judges: none means each case's own.
 
     env is what the candidate's environment is made from, scrubbed once more; keys are redaction keys in hex by id.
-    times: how often everything is replayed; breaks are tried the last time only.
+    times: how often everything is replayed; breaks are tried the last time only. occasions: what each time is called, where live models are asked anew each time.
     """
 
     factory: str
@@ -73,12 +75,16 @@ class ShardRequest(Record, frozen=True, kw_only=True):
     trials: int = 2
     breaks: bool = False
     times: int = 1
+    occasions: list[str] = []
     workers: int = 1
     limits: Limits = Limits()
     keys: dict[str, str] = {}
     judge: JudgeSettings = JudgeSettings()
     replies: str | None = None
     """Where replies of the semantic judge are kept; without it none is asked. Its key stands in the environment of this process."""
+    upstream: dict[Literal["openai", "anthropic"], UpstreamSettings] = {}
+    """Where models that run live are asked, with `live`, the folder of what they replied. Their keys stand in the environment of this process."""
+    live: str | None = None
     pinned: Champion | None = None
     """Whose layers and calls those of the candidate are measured by."""
 
@@ -180,8 +186,10 @@ def _run(request: ShardRequest, write: Callable[[Line], None], env: Mapping[str,
     terms = Terms(judges=request.judges, trials=request.trials, limits=request.limits, bench=_bench(request, env))
     keyring = Keyring({key_id: bytes.fromhex(key) for key_id, key in request.keys.items()})
     visible = [loaded.path for loaded in cases]
+    live = judging.asking(_live(request, env), spec, cases, terms.judges)
+    judging.refuse_keyless(live, cases, terms.judges)
     with SessionPool(
-        spec, env=request.env, folder=Path(request.folder), cases=visible, workers=request.workers
+        spec, env=request.env, folder=Path(request.folder), cases=visible, workers=request.workers, live=live
     ) as pool:
         ready = pool.ready
         rules = judging.rules_of(Path(request.policies), ready.workflow, keyring)
@@ -194,13 +202,20 @@ def _run(request: ShardRequest, write: Callable[[Line], None], env: Mapping[str,
         against = judging.candidacy(
             ready.versions, request.pinned.versions if request.pinned else None, tools=judging.tools_of(cases)
         )
-        court = _Court(pool, docket, rules, terms, against)
-        for _ in range(request.times - 1):
-            court.judge(write)
-            write(AgainLine())
-        judged = court.judge(write)
-        if request.breaks:
-            court.break_all(judged, write)
+        for occasion, follows in _times(request):
+            court = _Court(pool, docket, rules, replace(terms, occasion=occasion), against)
+            judged = court.judge(write)
+            if follows:
+                write(AgainLine())
+            elif request.breaks:
+                court.break_all(judged, write)
+
+
+def _times(request: ShardRequest) -> Iterator[tuple[str, bool]]:
+    """What each time is called, and whether another one follows. Times without a name are told apart by their number."""
+    for time in range(request.times):
+        named = request.occasions[time] if time < len(request.occasions) else str(time)
+        yield named, time + 1 < request.times
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,6 +256,12 @@ def _bench(request: ShardRequest, env: Mapping[str, str]) -> Bench:
     if request.replies is None:
         return Unconfigured()
     return bench_of(request.judge, replies=Path(request.replies), env=env)
+
+
+def _live(request: ShardRequest, env: Mapping[str, str]) -> LiveModels | None:
+    if not request.upstream or request.live is None:
+        return None
+    return LiveModels(upstreams=upstreams(request.upstream, env), replies=Path(request.live))
 
 
 def _write_case(grader: CaseGrader, judged: Judged, write: Callable[[Line], None]) -> None:

@@ -177,6 +177,8 @@ class Stream:
     """The chunks of one output, for plain agents. Leaving it early, or dropping it, closes it."""
 
     def __init__(self, source: Callable[[], Iterable[Any]], call: Call, answer: Answer, taking: _Taking) -> None:
+        self.live = answer.live
+        """Whether its model answers now, and not the record."""
         self._call = call
         self._taking = taking
         self._chunks: Iterator[Any] | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -15,6 +16,7 @@ from twiceshy.transcript import Diverged
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from twiceshy.answerers import Asked
     from twiceshy.cutpoint import CutPoint
     from twiceshy.grading import TrialVerdict
     from twiceshy.specs import Floor
@@ -25,10 +27,11 @@ WORST = (Outcome.FAILED, Outcome.ERROR, Outcome.DIVERGED, Outcome.PASSED)
 
 
 class Trial(NamedTuple):
-    """One trial with its verdict."""
+    """One trial with its verdict, and the live models that were asked outside of it."""
 
     transcript: Transcript
     verdict: TrialVerdict
+    asked: Sequence[Asked] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +58,7 @@ class ModeRun:
 
 
 def mode_run(cut: CutPoint, trials: Sequence[Trial], *, floor: Floor | None = None) -> ModeRun:
-    """The outcome of one judging mode over its trials. floor: given where a live model makes trials differ by chance.
+    """The outcome of one judging mode over its trials. floor: given where a live model makes trials differ by chance, so that they are judged as a rate.
 
     Hermetic: any FAILED is FAILED, any ERROR is ERROR, PASSED and DIVERGED mixed is DIVERGED (`nondeterministic_candidate`).
     """
@@ -69,6 +72,26 @@ def mode_run(cut: CutPoint, trials: Sequence[Trial], *, floor: Floor | None = No
     ):
         verdict = _nondeterministic(verdict, trials)
     return ModeRun(cut=cut, trials=trials, outcome=outcome, deciding=deciding, verdict=verdict, floor=floor)
+
+
+def unrepeated(verdict: TrialVerdict, first: Transcript, again: Transcript) -> TrialVerdict:
+    """The verdict of a trial with a live model that, run again on its own replies, came to another transcript: ERROR, for what it came to was not the model's doing alone.
+
+    What must never happen and did is proven all the same (semantics.md §7).
+    """
+    why = f"run again on its own replies, the trial came to another transcript, first at {_parting(first, again)}"
+    if _proves(verdict):
+        return msgspec.structs.replace(verdict, notes=[*verdict.notes, why])
+    return msgspec.structs.replace(
+        verdict, outcome=Outcome.ERROR, error=why, failure=None, divergence=None, decided=False
+    )
+
+
+def _parting(first: Transcript, again: Transcript) -> str:
+    """The first step at which two runs are not the same; `end` where all steps are."""
+    pairs = zip_longest(first.played, again.played)
+    places = ((one or other).crossing.place for one, other in pairs if one != other)
+    return next(places, "end")
 
 
 def worst(modes: Sequence[ModeRun]) -> ModeRun:

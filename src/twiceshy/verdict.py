@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from twiceshy.answerers import LiveModel
 from twiceshy.envelope import Effect, Kind, Record
 from twiceshy.outcome import BoundaryState, DimensionName, Failure, Outcome
 from twiceshy.outcome import Divergence as DivergenceKind
@@ -159,6 +160,7 @@ class Summary(Record, frozen=True, kw_only=True):
     """What the run came to. exit_code is the true one, whatever `--exit-zero` makes of it; reasons say why, most severe first.
 
     over_budget: more cases diverged than the policy allows. not_comparable: cases whose live trials cannot be held against the champion's.
+    live: None where no case that a live model is judged on has a champion's result of as many trials.
     """
 
     verdict: Literal["passed", "failed", "diverged", "error", "nothing_judged"]
@@ -168,7 +170,6 @@ class Summary(Record, frozen=True, kw_only=True):
     over_budget: bool = False
     by_dimension: list[Dimension] = []
     live: Comparison | None = None
-    """None where no case that a live model is judged on has a champion's result of as many trials."""
     not_comparable: list[str] = []
 
 
@@ -279,7 +280,7 @@ class CallRef(Record, frozen=True, kw_only=True):
 
 
 class ModeResult(Record, frozen=True, kw_only=True):
-    """One judging mode of a case: what its trials came to and the digest of each transcript. previous: what the champion came to in it."""
+    """One judging mode of a case: what its trials came to and the digest of each transcript. previous: what the champion came to in it. rate: where a live model is judged."""
 
     mode: str
     outcome: Outcome
@@ -289,11 +290,11 @@ class ModeResult(Record, frozen=True, kw_only=True):
     transcripts: list[str] = []
     manifest: dict[str, BoundaryState] = {}
     """What was done at every boundary that is declared or was met, as `kind:name`; after a prefix, past its end."""
+    live_models: list[LiveModel] = []
     seed: str = ""
     """Of draws past the record: trial N draws from `SEED/N`."""
     previous: Outcome | None = None
     rate: Rate | None = None
-    """Where a live model is judged as a rate."""
     previous_trials: int = 0
     previous_passed: int = 0
     calls: list[CallRef] = []
@@ -330,7 +331,7 @@ class Conversation(Record, frozen=True, kw_only=True):
 
 
 class Result(Record, frozen=True, kw_only=True):
-    """One case. The details are those of the judging mode and the trial that decide it."""
+    """One case. The details are those of the judging mode and the trial that decide it; dimensions: those that apply or have a threshold."""
 
     signature: str | None
     case: CaseRef
@@ -357,7 +358,6 @@ class Result(Record, frozen=True, kw_only=True):
     """Whether a simulator answered anything in it: no gate accepts that."""
     notes: list[str] = []
     dimensions: list[Dimension] = []
-    """Those that apply or have a threshold, of the trial that decides."""
     turns: list[TurnResult] = []
     """Where the user speaks more than once in the run."""
     duration_ms: int | None = None

@@ -20,14 +20,17 @@ from twiceshy import breaking, candidates, casefile, commands, exchange, frozen
 from twiceshy.boundary import running
 from twiceshy.breaking import BreakingBoundary
 from twiceshy.cutpoint import CutPoint
-from twiceshy.envelope import Disposition
+from twiceshy.doors import LOOPBACK
+from twiceshy.envelope import Disposition, Kind
 from twiceshy.errors import CandidateError, IsolationNotHeld, TwiceshyError, Unrecordable
 from twiceshy.exchange import Channel, Over, Ready, Refused, Start, Trial
 from twiceshy.journal import Journal
+from twiceshy.outcome import BoundaryState
 from twiceshy.recording import error_record, run
 from twiceshy.redaction import Keyring, Redactor
 from twiceshy.replaying import Replay, Terms
 from twiceshy.sealing import WEAK, CanaryReport, Isolation, Seal, canary, impose, seal
+from twiceshy.seam import Call
 from twiceshy.worlds import loading
 from twiceshy.worlds.authority import for_run
 from twiceshy.worlds.proving import prove
@@ -37,7 +40,9 @@ if TYPE_CHECKING:
 
     from twiceshy.candidates import Factory
     from twiceshy.commands import Command
+    from twiceshy.doors import DoorTerms
     from twiceshy.envelope import Clock, Envelope, Versions
+    from twiceshy.gateway.answering import Door
     from twiceshy.outcome import Mode
     from twiceshy.transcript import Diverged
     from twiceshy.worlds.authority import Authority
@@ -70,7 +75,8 @@ def main(descriptor: int) -> int:
     start = msgspec.json.decode(message.body, type=Start)
     try:
         held, report = _sealed(start, descriptor)
-        prepared = _commanded(start.command, held) if start.command else _imported(start)
+        _open_door(start, held, channel)
+        prepared = _commanded(start.command, start.door, held) if start.command else _imported(start)
     except TwiceshyError as refused:
         fault = "candidate" if isinstance(refused, CandidateError) else "isolation"
         channel.tell(exchange.REFUSED, Refused(fault=fault, message=str(refused)))
@@ -100,6 +106,18 @@ def _sealed(start: Start, descriptor: int) -> tuple[Seal, CanaryReport | None]:
     return held, canary(start.targets)
 
 
+def _open_door(start: Start, held: Seal, channel: Channel) -> None:
+    """Hand out a socket that listens in here: the parent alone takes connections from it, for models that run live."""
+    if start.door is None:
+        return
+    if not held.protections.network:
+        raise IsolationNotHeld(
+            "a live model is reached through a network namespace: there is no weak isolation for it."
+        )
+    with socket.create_server((LOOPBACK, start.door.port), backlog=128) as listening:
+        channel.hand(listening)
+
+
 class _Prepared(NamedTuple):
     """Who the candidate is, and how it plays one trial in a process of its own, which ends with it. isolation: where it is less than the seal's."""
 
@@ -112,16 +130,17 @@ class _Prepared(NamedTuple):
 
 
 def _imported(start: Start) -> _Prepared:
-    frozen.install(_clock(start.clock), frozen.Draws(start.seed.encode(), "import"))
+    patience = frozen.Patience(io=start.door.patience_s) if start.door else None
+    frozen.install(_clock(start.clock), frozen.Draws(start.seed.encode(), "import"), patience=patience)
     sys.path[:0] = start.path
     factory, said = candidates.load(start.candidate)
     said = msgspec.structs.replace(said, versions={**said.versions, **start.versions})
     described = candidates.described(factory, said)
-    play = partial(_play, factory, described.boundaries)
+    play = partial(_play, factory, described.boundaries, start.door)
     return _Prepared(said.workflow, described.versions, play, said.warm, described.boundaries)
 
 
-def _commanded(command: Command, held: Seal) -> _Prepared:
+def _commanded(command: Command, door: DoorTerms | None, held: Seal) -> _Prepared:
     """A command is started by each trial; only its gateway is imported here. Its clock is sealed where libfaketime is, and reaches it."""
     import twiceshy.gateway.replayed  # noqa: F401 - before the first fork, so that no trial pays for it
 
@@ -132,7 +151,7 @@ def _commanded(command: Command, held: Seal) -> _Prepared:
     program = Path(commands.executable(command, os.environ.get("PATH")))  # noqa: TID251 - scrubbed by the parent; the command gets it on
     library = commands.faketime_library()
     sealed = library is not None and not commands.keeps_its_clock(program)
-    play = partial(_play_command, command, library if sealed else None)
+    play = partial(_play_command, command, library if sealed else None, door)
     isolation = None if sealed else Isolation.CLOCK_UNSEALED
     return _Prepared(command.workflow, commands.versions_of(command), play, isolation=isolation)
 
@@ -182,18 +201,21 @@ def _recorded(trial: Trial) -> Recorded:
     return Recorded(envelope, for_run(world, trial.policy, first=trial.world_leads))
 
 
-def _play(factory: Factory, boundaries: frozenset[str], channel: Channel, recorded: Recorded, trial: Trial) -> NoReturn:
+def _play(
+    factory: Factory, boundaries: frozenset[str], door: DoorTerms | None, channel: Channel, recorded: Recorded, trial: Trial
+) -> NoReturn:  # fmt: skip
     """One trial, in its own process; ends it at the first divergence, whatever thread or handler it is in."""
     try:
         impose(trial.limits)
         signal.setitimer(signal.ITIMER_REAL, trial.limits.wall_s)
         envelope = recorded.envelope
         clock = _clock(envelope.pins.clock)
-        frozen.install(clock, frozen.Draws(trial.seed.encode(), trial.number))
+        patience = frozen.Patience(io=door.patience_s) if door else None
+        frozen.install(clock, frozen.Draws(trial.seed.encode(), trial.number), patience=patience)
         journal = Journal(_line(channel))
         terms = _terms(trial, recorded)
         replay = Replay(envelope, terms, journal, clock=clock, on_end=_end)
-        sys.addaudithook(_dialling(replay))
+        sys.addaudithook(_dialling(replay, door))
         boundary = _boundary(replay, terms, channel, envelope, trial)
         agent = factory(boundary)
         candidates.same(boundaries, boundary)
@@ -208,7 +230,7 @@ def _play(factory: Factory, boundaries: frozenset[str], channel: Channel, record
 
 
 def _play_command(
-    command: Command, library: Path | None, channel: Channel, recorded: Recorded, trial: Trial
+    command: Command, library: Path | None, door: DoorTerms | None, channel: Channel, recorded: Recorded, trial: Trial
 ) -> NoReturn:
     """One trial of a command. This process is its gateway and runs nothing of the candidate, so whatever goes wrong in it is ours."""
     from twiceshy.gateway.replayed import Hosting, play
@@ -223,7 +245,7 @@ def _play_command(
         play(
             Hosting(
                 command=command, envelope=envelope, policy=trial.policy, boundary=boundary, journal=journal, clock=clock, library=library,
-                limits=trial.limits, seed=f"{trial.seed}/{trial.number}", said=partial(channel.send, exchange.SAID), env=dict(os.environ),  # noqa: TID251 - as above
+                door=_door(door, terms.cut), limits=trial.limits, seed=f"{trial.seed}/{trial.number}", said=partial(channel.send, exchange.SAID), env=dict(os.environ),  # noqa: TID251 - as above
             )
         )  # fmt: skip
     except TwiceshyError as fault:
@@ -246,11 +268,33 @@ def _boundary(replay: Replay, terms: Terms, channel: Channel, envelope: Envelope
     )
 
 
-def _dialling(replay: Replay) -> Callable[[str, object], None]:
-    """Hears every connection that Python code opens, before it is refused; the agent's own loop (telemetry, say) may try."""
+def _door(terms: DoorTerms | None, cut: CutPoint) -> Door | None:
+    """Where a command's gateway has its live models asked."""
+    if terms is None:
+        return None
+    from twiceshy.gateway.answering import Door
 
-    def heard(event: str, _: object) -> None:
-        if event in _DIALS and (call := running()) is not None:
+    def opens(name: str, seq: int) -> bool:
+        return cut.state(Call(kind=Kind.MODEL, name=name, seq=seq), None) is BoundaryState.LIVE
+
+    return Door(terms.origin, terms.token, opens)
+
+
+def _dialling(replay: Replay, door: DoorTerms | None) -> Callable[[str, tuple[Any, ...]], None]:
+    """Hears every connection that Python code opens, before it is refused; the agent's own loop (telemetry, say) may try.
+
+    At the door a live model is asked, and nothing else: by the loop itself it would be asked past its boundary.
+    """
+    known = None if door is None else (LOOPBACK, door.port)
+
+    def heard(event: str, told: tuple[Any, ...]) -> None:
+        if event not in _DIALS:
+            return
+        call = running()
+        if known is not None and known in (told[:2], told[-1]):
+            if event == "socket.connect" and (call is None or call.kind is not Kind.MODEL):
+                replay.dialled(call)
+        elif call is not None:
             replay.dialled(call)
 
     return heard

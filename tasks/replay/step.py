@@ -73,7 +73,8 @@ def replay(
     before its first line.
     """
     cases = {loaded.case.id: loaded for loaded in map(casefile.load, map(Path, request.cases))}
-    times = run(structs.replace(request, times=len(occasions)), timeout_s=timeout_s)
+    nights = [occasion.night for occasion in occasions]
+    times = run(structs.replace(request, times=len(nights), occasions=nights), timeout_s=timeout_s)
     return [
         _replayed(ran, _session(ran.ready, occasion, harness_state), cases)
         for ran, occasion in zip(times, occasions, strict=True)

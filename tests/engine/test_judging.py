@@ -33,7 +33,7 @@ from twiceshy.running import Played, Task
 from twiceshy.sealing import Isolation
 from twiceshy.specs import Floor
 from twiceshy.transcript import Transcript
-from twiceshy.verdict import CallRef, Result
+from twiceshy.verdict import CallRef, Rate, Result
 from twiceshy.worlds import loading
 
 RULES = Rules(policy=a_policy(get_order="read"), invariants=some_invariants(), harness="h1")
@@ -75,7 +75,9 @@ def test_floor_of_the_case_judges_a_live_model() -> None:
 
 def test_without_a_floor_every_trial_must_pass() -> None:
     result = judged(PASSED, PASSED, DIVERGED)
-    assert (result.outcome, result.modes[0].rate) == (Outcome.DIVERGED, None)
+    assert (result.outcome, result.divergence and result.divergence.kind) == (Outcome.DIVERGED, a_divergence().kind)
+    assert result.modes[0].rate == Rate(k=3, value=0.0, floor=1.0)
+    assert judged(PASSED, PASSED).outcome is Outcome.PASSED
 
 
 def test_floor_is_for_live_models_alone() -> None:

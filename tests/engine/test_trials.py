@@ -9,7 +9,7 @@ from twiceshy.envelope import Kind, LayerVersion, Versions
 from twiceshy.exercise import changed_layers, exercise, not_exercised
 from twiceshy.outcome import BoundaryState, Divergence, Mode, Outcome
 from twiceshy.specs import Floor
-from twiceshy.trials import WORST, mode_run, worst
+from twiceshy.trials import WORST, mode_run, unrepeated, worst
 from verdicts import FULL, a_judgement, a_trial
 
 P, F, D, E = Outcome.PASSED, Outcome.FAILED, Outcome.DIVERGED, Outcome.ERROR
@@ -124,3 +124,15 @@ def test_frozen_change_is_not_exercised() -> None:
 
 def _fields(versions: Versions) -> dict[str, object]:
     return {name: getattr(versions, name) for name in versions.__struct_fields__}
+
+
+def test_what_is_proven_stands_where_a_trial_does_not_repeat() -> None:
+    other = a_transcript(a_write(1), a_played(2))
+    first = a_transcript(a_write(1), a_write(2))
+    passed = unrepeated(a_trial(P).verdict, first, other)
+    assert (passed.outcome, (passed.error or "").endswith("first at #2")) == (E, True)
+    proven = a_trial(F, judgements=[a_judgement("never", "must_not")]).verdict
+    kept = unrepeated(proven, first, other)
+    assert (kept.outcome, kept.notes[-1]) == (F, passed.error)
+    open_yet = a_trial(F, judgements=[a_judgement("told", "must_happen")]).verdict
+    assert unrepeated(open_yet, first, first).outcome is E

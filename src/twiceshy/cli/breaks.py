@@ -19,6 +19,7 @@ from twiceshy.cli.options import (
     configured,
     judges,
     keyring,
+    live_models,
     refuse_unwritable,
 )
 from twiceshy.cli.replays import opened
@@ -93,10 +94,11 @@ def _one(name: str, candidate: str, mode: str, cases: Path | None, *, weak: bool
     from twiceshy.breakage import broken_case
     from twiceshy.judging import Terms, graders
 
-    with opened(name, candidate, cases, weak=weak) as (session, loaded, rules):
+    chosen = judges(mode, None, None, None)
+    with opened(name, candidate, cases, judges=chosen, weak=weak) as (session, loaded, rules):
         if not loaded.case.breaks:
             raise InputError(f"case {loaded.case.id!r} declares no breaks, so nothing shows that it can go red.")
-        terms = Terms(judges=judges(mode, None, None, None))
+        terms = Terms(judges=chosen)
         done = broken_case(
             session, graders([loaded], rules, terms, boundaries=session.ready.boundaries)[0], rules, terms
         )
@@ -160,7 +162,10 @@ def broken_run(
     catalog = judging.load_cases(root)
     settings = config.settings.gate
     spec, many = candidate_spec(candidate, config), workers or settings.workers
-    with SessionPool(spec, env=os.environ, folder=config.root, cases=[root], workers=many, weak=weak) as pool:
+    live = judging.asking(live_models(config), spec, judging.selected(catalog, select), chosen)
+    with SessionPool(
+        spec, env=os.environ, folder=config.root, cases=[root], workers=many, weak=weak, live=live
+    ) as pool:
         workflow = pool.ready.workflow
         fitting = judging.selected([loaded for loaded in catalog if loaded.case.workflow == workflow], select)
         if not fitting:
@@ -168,6 +173,7 @@ def broken_run(
         rules = judging.rules_of(config.path("policies"), workflow, keyring())
         terms = judging.Terms(judges=chosen, limits=Limits(wall_s=settings.timeout_case), bench=bench(config))
         docket = judging.graders(fitting, rules, terms, boundaries=pool.ready.boundaries)
+        judging.refuse_keyless(live, fitting, chosen)
         return breakage.break_cases(pool, docket, rules, terms)
 
 

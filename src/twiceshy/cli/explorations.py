@@ -62,7 +62,7 @@ def explore(
     settings = Settings(url=simulator_url, model=simulator_model, key=os.environ.get("TWICESHY_SIMULATOR_KEY"), replies=replies)  # fmt: skip
     refuse_existing(run)
     who, terms, outcomes = made(simulator, settings), judging.Terms(drafts=True), []
-    with opened(case, candidate, cases, weak=allow_weak_isolation) as (session, loaded, rules):
+    with opened(case, candidate, cases, judges=(), weak=allow_weak_isolation) as (session, loaded, rules):
         corpus = judging.load_cases(cases or configured().path("cases"))
         known = [one for one in corpus if one.case.workflow == loaded.case.workflow]
         grader = judging.graders([loaded], rules, terms)[0]

@@ -29,6 +29,7 @@ from twiceshy.cli.options import (
     configured,
     judges,
     keyring,
+    live_models,
     refuse_unwritable,
 )
 from twiceshy.errors import ConfigurationError, InputError
@@ -115,6 +116,8 @@ def gate(
       twiceshy gate -c examples.refund:buggy --select tool:issue_refund --junit report.xml
 
       twiceshy gate -c examples.refund:guarded --after 3
+
+      twiceshy gate -c support-node --live model:* --trials 8
     """
     if annotations not in ANNOTATIONS:
         raise ConfigurationError(f"--annotations {annotations!r}: write one of {', '.join(ANNOTATIONS)}.")
@@ -153,21 +156,22 @@ def judged_run(
     started = _now()
     root = cases or config.path("cases")
     catalog = judging.load_cases(root)
-    spec = candidate_spec(candidate, config)
-    many = workers or config.settings.gate.workers
-    with SessionPool(spec, env=os.environ, folder=config.root, cases=[root], workers=many, weak=weak) as pool:
+    spec, many = candidate_spec(candidate, config), workers or config.settings.gate.workers
+    live = judging.asking(live_models(config), spec, judging.selected(catalog, select), terms.judges)
+    with SessionPool(
+        spec, env=os.environ, folder=config.root, cases=[root], workers=many, weak=weak, live=live
+    ) as pool:
         ready = pool.ready
-        for judge in terms.judges:
-            judge.cut.refuse_unknown(ready.boundaries)
+        judging.refuse_undeclared(terms.judges, ready.boundaries)
         of_workflow = [loaded for loaded in catalog if loaded.case.workflow == ready.workflow]
-        named = {*ready.versions.tools, *judging.tools_of(of_workflow)}
+        tools = judging.tools_of(of_workflow)
+        named = {*ready.versions.tools, *tools}
         rules = judging.rules_of(config.path("policies"), ready.workflow, keyring(), known_tools=named)
         chosen = judging.selected(of_workflow, select)
         known = champion_of(config, ready.workflow, pinned)
-        against = judging.candidacy(
-            ready.versions, known.versions if known else None, terms.accepted, tools=judging.tools_of(of_workflow)
-        )
+        against = judging.candidacy(ready.versions, known.versions if known else None, terms.accepted, tools=tools)
         docket = judging.graders(chosen, rules, terms, boundaries=ready.boundaries, champion=known)
+        judging.refuse_keyless(live, chosen, terms.judges)
         progress = Progress(len(docket), what="cases", quiet=quiet)
         judged = judging.judge_cases(
             pool, docket, rules, terms, against, heard=lambda done: progress.advance(done.result.name)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from twiceshy.casefile import Judge, LoadedCase
     from twiceshy.commands import Command
     from twiceshy.configuration import CandidateSettings, Configuration
+    from twiceshy.gateway.door import LiveModels
     from twiceshy.redaction import Keyring
     from twiceshy.running import CandidateSpec
     from twiceshy.semantic import Bench
@@ -34,7 +35,9 @@ ModeOption = Annotated[
 LiveOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--live", help="cut-point: a boundary that runs live, as kind:name. Never a write.", show_default=False
+        "--live",
+        help="cut-point: a boundary that runs live, as kind:name. Never a write. A remote model is asked at [upstream] of twiceshy.toml.",
+        show_default=False,
     ),
 ]
 AfterOption = Annotated[
@@ -96,6 +99,18 @@ def bench(config: Configuration) -> Bench:
     from twiceshy.benches import bench_of
 
     return bench_of(config.settings.judge, replies=config.path("replies"), env=os.environ)
+
+
+def live_models(config: Configuration) -> LiveModels | None:
+    """Where models that run live are asked by this process, which has their keys; None where nothing is configured."""
+    if not config.settings.upstream:
+        return None
+    from twiceshy.gateway.asking import upstreams
+    from twiceshy.gateway.door import LiveModels
+
+    return LiveModels(
+        upstreams=upstreams(config.settings.upstream, os.environ), replies=config.path("replies") / "live"
+    )
 
 
 def candidate_spec(text: str, config: Configuration) -> CandidateSpec:

@@ -22,20 +22,23 @@ from twiceshy.cli.options import (
     configured,
     judges,
     keyring,
+    live_models,
     one_case,
 )
 from twiceshy.errors import InputError
 from twiceshy.outcome import Mode, Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from twiceshy.casefile import Judge, LoadedCase
     from twiceshy.exchange import Ready
     from twiceshy.judging import Judged, Rules
     from twiceshy.keeping import Kept
+    from twiceshy.policy import ToolsPolicy
     from twiceshy.running import Session
+    from twiceshy.trials import ModeRun
 
 CaseName = Annotated[str, typer.Argument(help="A case: its id, its signature or its path.", show_default=False)]
 Verbose = Annotated[
@@ -80,7 +83,7 @@ def replay(
       twiceshy replay refund-3a4d36f7d30b -c examples.refund:guarded --run runs/guarded
     """
     from twiceshy import keeping
-    from twiceshy.judging import Terms, graders, judge_case
+    from twiceshy.judging import Terms, graders, judge_case, refuse_undeclared
     from twiceshy.reporting.escaping import plain
     from twiceshy.results import Candidacy
     from twiceshy.sealing import Isolation
@@ -88,11 +91,10 @@ def replay(
     if run is not None and mode == Mode.STUB:
         raise InputError("--run keeps nothing of the mode stub: all of it is the record's.")
     keeping.refuse_existing(run)
-    with opened(case, candidate, cases, weak=allow_weak_isolation) as (session, loaded, rules):
-        chosen = judges(mode, live, after, freeze, comparing=True)
+    chosen = judges(mode, live, after, freeze, comparing=True)
+    with opened(case, candidate, cases, judges=chosen, weak=allow_weak_isolation) as (session, loaded, rules):
         terms = Terms(judges=chosen, trials=1, bench=bench(configured()), drafts=True)
-        for judge in terms.judges:
-            judge.cut.refuse_unknown(session.ready.boundaries)
+        refuse_undeclared(chosen, session.ready.boundaries)
         docket = graders([loaded], rules, terms, boundaries=session.ready.boundaries)
         judged = judge_case(session, docket[0], rules, terms, Candidacy())
         complaint, ready = session.said, session.ready
@@ -116,8 +118,8 @@ def _show(judged: Judged, ready: Ready, rules: Rules, *, verbose: bool, payloads
     for held in judged.modes:
         typer.echo(f"{loaded.case.id} [{held.cut.label}]")
         if verbose:
-            for name, state in held.cut.manifest(ready.boundaries, rules.policy).items():
-                typer.echo(f"  {state:<12} {name}")
+            for line in _boundaries(held, ready.boundaries, rules.policy):
+                typer.echo(f"  {line}")
         options = transcripttext.Options(whole=verbose, payloads=payloads)
         text = transcripttext.render(loaded.envelope, held.deciding.transcript, held.verdict, options)
         in_colour = colours.wanted(os.environ, terminal=sys.stdout.isatty())
@@ -144,9 +146,22 @@ def keep(folder: Path, judge: Judge, kept: Kept) -> None:
     typer.echo(f"  kept: {path}")
 
 
+def _boundaries(run: ModeRun, declared: Sequence[str], policy: ToolsPolicy) -> Iterator[str]:
+    """What was done at each boundary, and who answered for the models that ran live outside of the candidate."""
+    from twiceshy.answerers import answering
+    from twiceshy.reporting.escaping import plain
+
+    for name, state in run.cut.manifest(declared, policy).items():
+        yield f"{state:<12} {name}"
+    for model in answering(one for trial in run.trials for one in trial.asked):
+        yield f"{'asked':<12} {plain(model.text)}"
+
+
 @contextmanager
-def opened(name: str, candidate: str, cases: Path | None, *, weak: bool) -> Iterator[tuple[Session, LoadedCase, Rules]]:
-    """A session of the candidate with the case that was named and the rules of its workflow."""
+def opened(
+    name: str, candidate: str, cases: Path | None, *, judges: Sequence[Judge], weak: bool
+) -> Iterator[tuple[Session, LoadedCase, Rules]]:
+    """A session of the candidate with the case that was named and the rules of its workflow. judges: as of judging.Terms."""
     from twiceshy import judging
     from twiceshy.running import Session
 
@@ -154,9 +169,10 @@ def opened(name: str, candidate: str, cases: Path | None, *, weak: bool) -> Iter
     root = cases or config.path("cases")
     loaded = one_case(name, judging.load_cases(root))
     rules = judging.rules_of(config.path("policies"), loaded.case.workflow, keyring())
-    with Session(
-        candidate_spec(candidate, config), env=os.environ, folder=config.root, cases=[root], weak=weak
-    ) as session:
+    spec = candidate_spec(candidate, config)
+    live = judging.asking(live_models(config), spec, [loaded], judges)
+    judging.refuse_keyless(live, [loaded], judges)
+    with Session(spec, env=os.environ, folder=config.root, cases=[root], weak=weak, live=live) as session:
         if session.ready.workflow != loaded.case.workflow:
             raise InputError(
                 f"candidate {candidate!r} is of workflow {session.ready.workflow!r}, the case of {loaded.case.workflow!r}."

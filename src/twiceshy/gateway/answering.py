@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from contextvars import ContextVar
+from http.client import HTTPException
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
+import msgspec
 from msgspec import UNSET
 
 from twiceshy.envelope import Crossing, Effect, Kind
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
     from twiceshy.boundary import Boundary
     from twiceshy.gateway.catalog import Catalog
+    from twiceshy.gateway.coming import Coming
     from twiceshy.journal import Journal
 
 
@@ -36,37 +39,51 @@ class Refusal(NamedTuple):
 _REPORTED: ContextVar[Refusal | None] = ContextVar("twiceshy_reported", default=None)
 
 
+class Door(NamedTuple):
+    """Where the parent answers for live models: its address in this network namespace, and its token. opens: whether a model of this name runs live at a step."""
+
+    origin: str
+    token: str
+    opens: Callable[[str, int], bool]
+
+
 class Gateway:
     """Answers passages over one boundary. `ended` is set at the first divergence or fault: from then on nothing is answered.
 
-    Its methods raise RunDiverged and RunFaulted where the run ends, Blocked for a refusal that was reported, and whatever error was recorded.
+    door: where a model that runs live is asked. Its methods raise RunDiverged and RunFaulted where the run ends, Blocked for a refusal that was reported, and whatever error was recorded.
     """
 
-    def __init__(self, boundary: Boundary, catalog: Catalog, journal: Journal) -> None:
+    def __init__(self, boundary: Boundary, catalog: Catalog, journal: Journal, door: Door | None = None) -> None:
         self.catalog = catalog
+        self.door = door
         self.ended: Diverged | str | None = None
         self._boundary = boundary
         self._journal = journal
         self._guard = Lock()  # one thread a connection: guards the tables of what was declared
         self._tools = {tool.name: boundary.tool(tool.name) for tool in catalog.tools}
         self._models: dict[tuple[str, bool], Callable[[Any], Any]] = {}
+        self._coming: dict[int, Coming] = {}
+        """How a request would go on to its live model, by its own id."""
         self._guards: set[tuple[str, str]] = set()
 
-    def model(self, wire_name: object, request: Mapping[str, Any], *, stream: bool = False) -> Any:
-        """The frozen model's output; as a stream, the chunks that it was recorded in."""
+    def model(
+        self, wire_name: object, request: Mapping[str, Any], *, stream: bool = False, coming: Coming | None = None
+    ) -> Any:
+        """The model's output; as a stream, the chunks that it was recorded in. coming: what a live model would answer."""
         name = self.catalog.model(wire_name)
+        if coming is not None:
+            self._coming[id(request)] = coming
         with self._guard:
             if (name, stream) not in self._models:
                 self._models[name, stream] = self._boundary.model(name, self._live_stream if stream else self._live)
         return self._passed(self._models[name, stream], request)
 
-    def embedding(self, wire_name: object, request: Mapping[str, Any]) -> Any:
+    def embedding(self, wire_name: object, request: Mapping[str, Any], *, coming: Coming | None = None) -> Any:
         """The embeddings of just this input. Those of another text would find other documents, so unlike an output none is served in order."""
-        if digest(request) not in self.catalog.embedded:
-            self.refuse(
-                Divergence.ARGS_MISMATCH, f"model:{self.catalog.model(wire_name)}", "this input was never embedded"
-            )
-        return self.model(wire_name, request)
+        name = self.catalog.model(wire_name)
+        if digest(request) not in self.catalog.embedded and not self.opens(wire_name):
+            self.refuse(Divergence.ARGS_MISMATCH, f"model:{name}", "this input was never embedded")
+        return self.model(wire_name, request, coming=coming)
 
     def tool(self, name: str, arguments: Mapping[str, Any], reported: Refusal | None = None) -> Any:
         """What the tool shows. reported: the agent's own guard refused the call, which is then recorded as blocked."""
@@ -85,6 +102,10 @@ class Gateway:
     def now(self) -> datetime:
         """The pinned, advancing time."""
         return self._passed(self._boundary.now)  # type: ignore[no-any-return]
+
+    def opens(self, wire_name: object) -> bool:
+        """Whether a request for this model, made now, goes to the model itself."""
+        return self.door is not None and self.door.opens(self.catalog.model(wire_name), self._boundary.numbers.last + 1)
 
     def refuse(
         self, kind: Divergence, boundary: str, detail: str, *, asked: Any = UNSET, place: str | None = None
@@ -131,13 +152,29 @@ class Gateway:
         with self.passing():
             return call(*args, **kwargs)
 
-    def _live(self, _: object) -> NoReturn:
-        """A model named live: there is none in here to call."""
-        self.refuse(Divergence.LIVE_UNCONTROLLED, "model", "a command candidate has no live model of its own")
+    def _live(self, request: object) -> Any:
+        """The output of a model named live, which the parent asks."""
+        with self._reaching():
+            return self._through(request).whole()
 
     def _live_stream(self, request: object) -> Iterator[Any]:
         """The same, for one that is asked for a stream."""
-        yield self._live(request)
+        with self._reaching():
+            yield from self._through(request).chunks(request)
+
+    @contextmanager
+    def _reaching(self) -> Iterator[None]:
+        """A parent that does not answer is our fault, and no error of the model's."""
+        try:
+            yield
+        except (OSError, HTTPException, msgspec.MsgspecError) as lost:
+            self.fault(f"the live model's answer could not be read: {type(lost).__name__}")
+
+    def _through(self, request: object) -> Coming:
+        coming = self._coming.pop(id(request), None)
+        if coming is None:
+            self.refuse(Divergence.LIVE_UNCONTROLLED, "model", "a command candidate has no live model of its own")
+        return coming
 
     @staticmethod
     def _reported_by(guard: str) -> Callable[[object], str | None]:

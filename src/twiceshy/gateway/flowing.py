@@ -185,6 +185,42 @@ class Relayed:
         return self._coming.taken() or None
 
 
+class Live(Relayed):
+    """The stream of a live model in a replay. speaking: around all that may end the run."""
+
+    def __init__(
+        self, stream: Stream, coming: Coming, heard: Callable[[Said], object], *, speaking: Callable[[], AbstractContextManager[None]]
+    ) -> None:  # fmt: skip
+        super().__init__(stream, coming, heard)
+        self._speaking = speaking
+
+    def start(self) -> None:
+        """Wait for the first chunk. Raises what the service answered in place of it, or RunDiverged."""
+        with self._speaking():
+            super().start()
+
+    def offer(self) -> bytes | None:
+        """What has come, None at the end."""
+        told: bytes | None = self._guarded(super().offer)
+        return told
+
+    def confirm(self) -> None:
+        """What was offered last has been read."""
+        self._guarded(super().confirm)
+
+    def leave(self) -> None:
+        """The client has hung up: nothing more is asked of the service."""
+        self._guarded(super().leave)
+
+    def _guarded(self, tell: Callable[[], Any]) -> Any:
+        try:
+            with self._speaking():
+                return tell()
+        except (RunDiverged, RunFaulted):
+            self._over = self.broken = True
+            return None
+
+
 class Whole:
     """An answer that came whole, sent as the stream that it is."""
 

@@ -19,9 +19,11 @@ from twiceshy.gateway.answers import Answer, refused
 from twiceshy.gateway.peers import Peer, Sending
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Callable, Iterator, Mapping
 
     from twiceshy.gateway.answers import Flow
+    from twiceshy.gateway.peers import Reaching
 
 _MOST_BYTES = 64 << 20
 """A request longer than this is refused: nothing that a model reads is."""
@@ -57,7 +59,7 @@ class Unread(NamedTuple):
 
 
 class Listener(ThreadingHTTPServer):
-    """Listens on loopback for one run. `requests` counts what came whole; `over`, once set, is that the run has ended.
+    """Listens on loopback for one run, at a port or on a socket that listens already. `requests` counts what came whole; `over`, once set, is that the run has ended.
 
     on_end: called once the client has the answer that ended the run.
     """
@@ -65,8 +67,13 @@ class Listener(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 128
 
-    def __init__(self, token: str, *, port: int = 0) -> None:
-        super().__init__(("127.0.0.1", port), _Conversation)
+    def __init__(self, token: str, *, port: int = 0, listening: socket.socket | None = None) -> None:
+        super().__init__(("127.0.0.1", port), _Conversation, bind_and_activate=listening is None)
+        if listening is not None:
+            self.socket.close()
+            self.socket = listening
+            self.server_address = listening.getsockname()
+            self.server_port = self.server_address[1]
         self.token = token
         self.on_end: Callable[[], object] = _nothing
         self.requests = 0
@@ -104,6 +111,10 @@ class Listener(ThreadingHTTPServer):
             held.gone()
         finally:
             del self._flowing[held]
+
+    def peer(self, client: tuple[str, int]) -> Reaching:
+        """How it is seen what a client has read."""
+        return Peer(client, self.server_address)  # type: ignore[arg-type]  # IPv4
 
     def routed(self, request: Request) -> Answer:
         """The answer to one request that bears the token. Raises nothing."""
@@ -273,7 +284,7 @@ class _Conversation(BaseHTTPRequestHandler):
         self.send_header("Cache-Control", "no-cache")
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
-        held = Sending(flow, Peer(self.client_address, self.server.server_address))  # type: ignore[arg-type]  # IPv4
+        held = Sending(flow, self.server.peer(self.client_address))
         with self.server.flowing(held):
             self.wfile.flush()
             held.settle(waits=False)  # the head by itself, or who reads it has read the first chunk

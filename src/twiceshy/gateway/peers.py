@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from twiceshy.gateway.answers import Flow
@@ -24,6 +24,14 @@ class Reach(NamedTuple):
     left: bool
     read: bool
     sure: bool = True
+
+
+class Reaching(Protocol):
+    """Tells how far a client has come."""
+
+    def reach(self) -> Reach:
+        """What is known of it now."""
+        ...
 
 
 class Peer(NamedTuple):
@@ -47,7 +55,7 @@ class Peer(NamedTuple):
 class Sending:
     """A stream that is being sent. Its own thread drives it; any other may see that its client has hung up."""
 
-    def __init__(self, flow: Flow, peer: Peer) -> None:
+    def __init__(self, flow: Flow, peer: Reaching) -> None:
         self.left = False
         self._flow = flow
         self._peer = peer

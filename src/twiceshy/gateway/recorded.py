@@ -7,7 +7,7 @@ proposed and what was shown; the sides between are unknown, and say so. A stream
 from __future__ import annotations
 
 from collections import Counter
-from contextlib import closing, suppress
+from contextlib import suppress
 from http.client import HTTPException
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -20,26 +20,21 @@ from twiceshy.boundary import Boundary, running
 from twiceshy.encoding import sealed
 from twiceshy.gateway import embeddings, mcp, messages, openai_responses
 from twiceshy.gateway.answers import Answer, refused
-from twiceshy.gateway.flowing import Relayed, Whole
+from twiceshy.gateway.coming import Coming, forwarding, relayed, sound
+from twiceshy.gateway.flowing import Relayed
 from twiceshy.gateway.listening import Listener
 from twiceshy.gateway.server import MODEL_WIRES, arguments_of, decoded, object_of
-from twiceshy.gateway.upstream import Reply, event_of, forward, streaming
-from twiceshy.streaming import split
+from twiceshy.gateway.upstream import forward
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable
     from types import ModuleType
 
     from twiceshy.envelope import Envelope
     from twiceshy.gateway.listening import Request, Unread
     from twiceshy.gateway.messages import Json, Said
-    from twiceshy.gateway.pieces import Inflow
-    from twiceshy.gateway.upstream import Upstreams
+    from twiceshy.gateway.upstream import Reply, Upstreams
     from twiceshy.recording import Recorder
-
-_ERROR = 400
-_SAID = 4000
-"""Characters of an error's own words that are kept, so that a replay can say them again."""
 
 
 class RecordingServer(Listener):
@@ -104,7 +99,7 @@ class RecordingServer(Listener):
         if request.method == "POST" and path.startswith("/tools/"):
             return self._tool(unquote(path.removeprefix("/tools/")), request)
         self._miss(f"{request.method} {path}: passed on, and no crossing")
-        return _relayed(forward(**self._sending(request)))
+        return relayed(forward(**self._sending(request)))
 
     def _model(self, wire: ModuleType, asked: Request) -> Answer:
         told = object_of(asked.body)
@@ -128,7 +123,7 @@ class RecordingServer(Listener):
 
     def _streamed(self, wire: ModuleType, request: Json, asked: Request, told: Json) -> Answer:
         """The stream of the service, passed on and recorded event by event. What it answers in place of one goes back as it came."""
-        coming = _Coming(self._sending(asked), wire)
+        coming = Coming(self._sending(asked), wire)
         model = self._boundary.model(str(request.get("model")), coming.chunks)
         flow = Relayed(model(request), coming, lambda said: self._said(wire, request, told, coming.response_id, said))
         with suppress(messages.UpstreamFailed):  # as in `_crossed`
@@ -136,7 +131,7 @@ class RecordingServer(Listener):
         if coming.reply is None or coming.reply.streamed:
             return Answer(200, flow=flow)
         flow.take()
-        return _relayed(coming.reply)
+        return relayed(coming.reply)
 
     def _said(self, wire: ModuleType, request: Json, told: Json, response_id: str, said: Said) -> None:
         """Know what an output proposed, and what a later request may go on from."""
@@ -150,11 +145,11 @@ class RecordingServer(Listener):
 
         def ask(_: object) -> Any:
             replies.append(forward(**self._sending(asked)))
-            return output(_sound(replies[0]))
+            return output(sound(replies[0]))
 
         with suppress(messages.UpstreamFailed):  # recorded as it closed; the client gets what came
             self._boundary.model(str(request.get("model")), ask)(request)
-        return _relayed(replies[0])
+        return relayed(replies[0])
 
     def _derive(self, request: Json) -> None:
         """Record the tools that the agent ran itself since the last turn: an answer in the conversation to a proposal that passed no face of ours."""
@@ -185,9 +180,7 @@ class RecordingServer(Listener):
             self._miss(f"{request.method} {request.path}: arguments in the address, which the record does not have")
         address = f"{self._upstreams.tools.rstrip('/')}/{name}"
         arguments = arguments_of(name, request.body)
-        return self._called(
-            name, arguments, lambda: forward(**_forwarding(address, request)), lambda reply: reply.value
-        )
+        return self._called(name, arguments, lambda: forward(**forwarding(address, request)), lambda reply: reply.value)
 
     def _mcp(self, request: Request) -> Answer:
         if self._upstreams.mcp is None:
@@ -200,10 +193,10 @@ class RecordingServer(Listener):
         if not isinstance(params, dict):
             if isinstance(told, list):
                 self._miss("POST /mcp: a batch of messages, passed on, and no crossing")
-            return _relayed(forward(**_forwarding(address, request)))
+            return relayed(forward(**forwarding(address, request)))
         arguments = params.get("arguments") or {}
         return self._called(
-            str(params.get("name")), arguments, lambda: forward(**_forwarding(address, request)), _mcp_value
+            str(params.get("name")), arguments, lambda: forward(**forwarding(address, request)), _mcp_value
         )
 
     def _nothing_behind(self, request: Request, option: str) -> Answer:
@@ -215,13 +208,13 @@ class RecordingServer(Listener):
 
         def call(**_: object) -> Any:
             replies.append(send())
-            return value(_sound(replies[0]))
+            return value(sound(replies[0]))
 
         with self._guard:
             self._passed[name] += 1
         with suppress(messages.UpstreamFailed):  # as above
             self._boundary.tool(name, call)(**arguments)
-        return _relayed(replies[0])
+        return relayed(replies[0])
 
     def _sending(self, request: Request) -> dict[str, Any]:
         """Where a request goes on to, and with which key."""
@@ -232,70 +225,9 @@ class RecordingServer(Listener):
             raise messages.BadRequest("no upstream is set for this protocol.")
         if theirs:
             key = {"x-api-key": self._upstreams.anthropic_key} if self._upstreams.anthropic_key else {}
-            return _forwarding(base.rstrip("/") + path, request, key)
+            return forwarding(base.rstrip("/") + path, request, key)
         key = {"authorization": f"Bearer {self._upstreams.openai_key}"} if self._upstreams.openai_key else {}
-        return _forwarding(base.rstrip("/") + path.removeprefix("/v1"), request, key)
-
-
-class _Coming:
-    """The stream of a service while it comes: its chunks, and the bytes in which each of them came."""
-
-    def __init__(self, sending: Mapping[str, Any], wire: ModuleType) -> None:
-        self.reply: Reply | None = None
-        self.response_id = ""
-        self._sending = sending
-        self._wire = wire
-        self._inflow: Inflow = wire.Inflow()
-        self._bytes: list[bytes] = []
-
-    def chunks(self, _: object) -> Iterator[Any]:
-        """The chunks; of a service that does not stream, its output in parts. Raises messages.UpstreamFailed for an error in place of them."""
-        with closing(streaming(**self._sending)) as coming:
-            for came in coming:
-                if isinstance(came, Reply):
-                    self.reply = came
-                    yield from () if _sound(came).streamed else split(self._wire.heard(came.value))
-                else:
-                    self._bytes.append(came)
-                    yield from self._told(event_of(came))
-
-    def taken(self) -> bytes:
-        """What has come since it was last asked for."""
-        told = b"".join(self._bytes)
-        self._bytes.clear()
-        return told
-
-    def _told(self, event: Json | None) -> Iterator[Any]:
-        if event is not None:
-            _refuse_failed(event)
-            self.response_id = str((event.get("response") or {}).get("id", self.response_id))
-            yield from self._inflow.chunks(event)
-
-
-def _refuse_failed(event: Json) -> None:
-    """Raise messages.UpstreamFailed at an event that tells an error."""
-    told = event.get("response") if event.get("type") == "response.failed" else event
-    error = told.get("error") if isinstance(told, dict) else None
-    if isinstance(error, dict) or event.get("type") == "error":
-        said = error if isinstance(error, dict) else event
-        raise messages.UpstreamFailed(str(said.get("code") or said.get("type")), str(said.get("message")))
-
-
-def _forwarding(address: str, request: Request, key: Mapping[str, str] | None = None) -> dict[str, Any]:
-    whole = f"{address}?{request.query}" if request.query else address
-    return {
-        "url": whole,
-        "body": request.body if request.method == "POST" else None,
-        "headers": request.headers,
-        "key": key,
-    }
-
-
-def _sound(reply: Reply) -> Reply:
-    if reply.status >= _ERROR:
-        said = reply.body.decode(errors="replace")[:_SAID]
-        raise messages.UpstreamFailed(f"http_{reply.status}", said or f"the upstream answered {reply.status}")
-    return reply
+        return forwarding(base.rstrip("/") + path.removeprefix("/v1"), request, key)
 
 
 def _mcp_value(reply: Reply) -> Any:
@@ -306,15 +238,3 @@ def _mcp_value(reply: Reply) -> Any:
         said = messages.spelled(told_by_tool) if told_by_tool is not None else "the tool failed"
         raise messages.UpstreamFailed("http_422", said)
     return mcp.value(result)
-
-
-def _relayed(reply: Reply) -> Answer:
-    """An answer as it came."""
-    session = {
-        name: reply.headers[name]
-        for name in ("mcp-session-id", "retry-after", "x-should-retry")
-        if name in reply.headers
-    }
-    if reply.streamed:
-        return Answer(reply.status, flow=Whole(reply.body), headers=session)
-    return Answer(reply.status, msgspec.Raw(reply.body) if reply.body else None, headers=session)

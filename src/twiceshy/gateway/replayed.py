@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from twiceshy.commands import Command
     from twiceshy.envelope import Envelope
     from twiceshy.frozen import FrozenClock
+    from twiceshy.gateway.answering import Door
     from twiceshy.journal import Journal
     from twiceshy.policy import ToolsPolicy
     from twiceshy.sealing import Limits
@@ -39,7 +40,7 @@ _CLOCK = ".twiceshy/clock"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hosting:
-    """All that one trial of a command needs. library: libfaketime, where the command's clock is sealed; seed: of the case and trial; said: hears the end of what it says on standard error."""
+    """All that one trial of a command needs. door: where its live models are asked. library: libfaketime, where the command's clock is sealed; seed: of the case and trial; said: hears the end of what it says on standard error."""
 
     command: Command
     envelope: Envelope
@@ -50,6 +51,7 @@ class Hosting:
     limits: Limits
     seed: str
     said: Callable[[bytes], object]
+    door: Door | None = None
     library: Path | None = None
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
 
@@ -57,7 +59,7 @@ class Hosting:
 def play(trial: Hosting) -> NoReturn:
     """Run it to its end, and this process with it. At the first divergence the client gets its answer, then everything ends."""
     catalog = catalog_of(trial.envelope, trial.policy, trial.command.models)
-    gateway = Gateway(trial.boundary, catalog, trial.journal)
+    gateway = Gateway(trial.boundary, catalog, trial.journal, trial.door)
     trial.boundary.complete()
     server = Server(gateway, _token(trial.seed), port=_PORT)
     hosted = hosting.start(

@@ -15,7 +15,8 @@ from twiceshy.errors import TwiceshyError
 from twiceshy.gateway import anthropic, embeddings, mcp, messages, openai_chat, openai_responses
 from twiceshy.gateway.answering import Refusal
 from twiceshy.gateway.answers import Answer, missed, model_failed, refused, tool_failed
-from twiceshy.gateway.flowing import Told
+from twiceshy.gateway.coming import Coming, forwarding, relayed
+from twiceshy.gateway.flowing import Live, Told
 from twiceshy.gateway.listening import Listener
 from twiceshy.identity import tagged
 from twiceshy.outcome import Divergence
@@ -51,6 +52,8 @@ class Server(Listener):
         self._numbers = count(1)  # one C call, so no two threads get one number
         self.spoken: dict[str, list[Json]] = {}
         """Response id -> the conversation up to and with it."""
+        self._theirs: set[str] = set()
+        """The ids of those that a live model gave."""
 
     @property
     def over(self) -> bool:
@@ -102,9 +105,9 @@ class Server(Listener):
     def _faced(self, request: Request) -> Answer:
         method, path, body = request.method, request.path, request.body
         if method == "POST" and path in MODEL_WIRES:
-            return self._model(path, object_of(body))
+            return self._model(request, object_of(body))
         if method == "POST" and path == "/v1/embeddings":
-            return self._embeddings(object_of(body))
+            return self._embeddings(request, object_of(body))
         if path == "/mcp":
             return self._mcp(method, body)
         if method == "POST" and path.startswith("/tools/"):
@@ -140,33 +143,60 @@ class Server(Listener):
             asked={"method": request.method, "path": request.path},
         )  # fmt: skip
 
-    def _model(self, path: str, body: Json) -> Answer:
-        wire = MODEL_WIRES[path]
+    def _model(self, asked: Request, body: Json) -> Answer:
+        wire = MODEL_WIRES[asked.path]
         before = self.spoken.get(str(body.get("previous_response_id")), [])
         if body.get("previous_response_id") is not None and not before:
             raise messages.BadRequest("responses: `previous_response_id` names no response of this run.")
+        if before and str(body["previous_response_id"]) not in self._theirs and self.gateway.opens(body.get("model")):
+            self.gateway.fault("a live model cannot go on from a response of the record: `previous_response_id`")
         request = wire.asked(body, before) if wire is openai_responses else wire.asked(body)
+        coming = self._coming(asked, wire)
         number = next(self._numbers)
 
         def heard(said: Said) -> None:
             if wire is openai_responses:
-                self.spoken[f"resp_{number}"] = openai_responses.spoken(request, body, said)
+                known = coming.response_id if coming is not None and coming.reply is not None else ""
+                self._theirs |= {known}
+                self.spoken[known or f"resp_{number}"] = openai_responses.spoken(request, body, said)
 
         try:
-            output = self.gateway.model(body.get("model"), request, stream=bool(body.get("stream")))
+            output = self.gateway.model(body.get("model"), request, stream=bool(body.get("stream")), coming=coming)
             if body.get("stream"):
-                return self._streamed(wire, output, wire.Outflow(body, number, self.gateway.catalog.instant_s), heard)
-        except Exception as raised:  # noqa: BLE001 - an error that was recorded
-            return model_failed(raised)
+                return self._streamed(output, wire.Outflow(body, number, self.gateway.catalog.instant_s), heard, coming)
+        except Exception as raised:  # noqa: BLE001 - an error that was recorded, or that a live model answered
+            return model_failed(raised) if coming is None or coming.reply is None else relayed(coming.reply)
         with self._speaking():
             said = messages.said(output)
             heard(said)
+            if coming is not None and coming.reply is not None:
+                return relayed(coming.reply)
             return Answer(200, wire.reply(said, body, number, self.gateway.catalog.instant_s))
 
-    def _streamed(self, wire: ModuleType, stream: Stream, out: Outflow, heard: Callable[[Said], object]) -> Answer:
-        flow = Told(stream, out, heard, last=_DONE if wire is openai_chat else b"", speaking=self._speaking)
+    def _streamed(self, stream: Stream, out: Outflow, heard: Callable[[Said], object], coming: Coming | None) -> Answer:
+        if coming is not None and stream.live:
+            return self._passed_on(stream, coming, heard)
+        last = _DONE if isinstance(out, openai_chat.Outflow) else b""
+        flow = Told(stream, out, heard, last=last, speaking=self._speaking)
         flow.start()
         return Answer(200, flow=flow)
+
+    def _passed_on(self, stream: Stream, coming: Coming, heard: Callable[[Said], object]) -> Answer:
+        """A live model's own stream; what it answers whole although it was asked for one goes back whole."""
+        flow = Live(stream, coming, heard, speaking=self._speaking)
+        flow.start()
+        if coming.reply is None or coming.reply.streamed:
+            return Answer(200, flow=flow)
+        with self._speaking():
+            flow.take()
+        return relayed(coming.reply)
+
+    def _coming(self, asked: Request, wire: ModuleType) -> Coming | None:
+        """How a request goes on to the parent, where live models may be asked."""
+        door = self.gateway.door
+        if door is None:
+            return None
+        return Coming(forwarding(door.origin + asked.path, asked, {"authorization": f"Bearer {door.token}"}), wire)
 
     @contextmanager
     def _speaking(self) -> Iterator[None]:
@@ -177,13 +207,16 @@ class Server(Listener):
             except messages.Unspeakable as broken:
                 self.gateway.fault(str(broken))
 
-    def _embeddings(self, body: Json) -> Answer:
+    def _embeddings(self, asked: Request, body: Json) -> Answer:
+        coming = self._coming(asked, embeddings)
         try:
-            output = self.gateway.embedding(body.get("model"), embeddings.asked(body))
+            output = self.gateway.embedding(body.get("model"), embeddings.asked(body), coming=coming)
         except TwiceshyError:
             raise
-        except Exception as raised:  # noqa: BLE001 - an error that was recorded
-            return model_failed(raised)
+        except Exception as raised:  # noqa: BLE001 - as above
+            return model_failed(raised) if coming is None or coming.reply is None else relayed(coming.reply)
+        if coming is not None and coming.reply is not None:
+            return relayed(coming.reply)
         with self._speaking():
             return Answer(200, embeddings.reply(output, body))
 

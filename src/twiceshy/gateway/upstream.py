@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _SECONDS = 600.0
 _EVENTS, _DONE = "text/event-stream", b"[DONE]"
-_OURS = frozenset(
+OURS = frozenset(
     {"host", "authorization", "x-api-key", "content-length", "connection", "accept-encoding", "transfer-encoding"}
 )
 """Headers of one hop, and the token of the run."""
@@ -94,7 +94,7 @@ def streaming(
 
 def opened(url: str, body: bytes | None, headers: Mapping[str, str], *, key: Mapping[str, str] | None = None) -> Any:
     """The open answer of a service, to be closed. Raises OSError where it cannot be reached."""
-    sent = {name: text for name, text in headers.items() if name.lower() not in _OURS} | dict(key or {})
+    sent = {name: text for name, text in headers.items() if name.lower() not in OURS} | dict(key or {})
     request = urllib.request.Request(url, data=body, headers=sent)  # noqa: S310 - the address that the user gave
     try:
         return urllib.request.urlopen(request, timeout=_SECONDS)  # noqa: S310 - as above

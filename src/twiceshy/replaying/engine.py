@@ -17,6 +17,7 @@ from twiceshy.replaying.handoffs import Handoffs
 from twiceshy.replaying.models import Models
 from twiceshy.replaying.nested import Nested
 from twiceshy.replaying.people import People
+from twiceshy.transcript import Diverged
 from twiceshy.worlds.siding import WorldSide
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from twiceshy.envelope import Envelope
     from twiceshy.journal import Journal
     from twiceshy.pinned import VirtualClock
-    from twiceshy.transcript import Diverged
 
 
 class Replay:
@@ -72,10 +72,16 @@ class Replay:
                 unkeyed = self._calls.unkeyed(call) if call.kind in CALLS else None
                 self._course.give_up(call, broken, unkeyed)
 
-    def dialled(self, call: Call) -> NoReturn:
-        """End the run: live code reaches for a system outside. Cut off from it, it would be judged by how it takes a failure that production never had."""
+    def dialled(self, call: Call | None) -> NoReturn:
+        """End the run: live code reaches for a system outside. Cut off from it, it would be judged by how it takes a failure that production never had.
+
+        call: the passage in whose code it happens; None in the agent's own loop, which reaches for a live model past its boundary.
+        """
         with self._course.turn:
-            self._course.diverge(crossing_of(call), Divergence.LIVE_UNCONTROLLED)
+            if call is not None:
+                self._course.diverge(crossing_of(call), Divergence.LIVE_UNCONTROLLED)
+            detail = "a live model was asked past its boundary"
+            self._course.end(Diverged(kind=Divergence.LIVE_UNCONTROLLED, place="end", boundary="run", detail=detail))
 
 
 def _offers_are_known(envelope: Envelope) -> bool:
