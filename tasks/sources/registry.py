@@ -13,7 +13,7 @@ SOURCES = Registry(
     "source",
     built_in={
         name: f"tasks.sources.{name}:source"
-        for name in ("claude_agent_sdk", "claude_code", "codex", "openai_chat", "otlp")
+        for name in ("claude_agent_sdk", "claude_code", "codex", "openai_agents", "openai_chat", "otlp")
     },
     group="twiceshy.sources",
 )
