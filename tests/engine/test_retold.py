@@ -8,12 +8,15 @@ from msgspec import UNSET
 
 from asking import HERE, SCOPE, Asking, a_call, a_record
 from builders import a_policy
+from small_worlds import POLICY as OF_WORLD
+from small_worlds import a_world
 from twiceshy.envelope import Crossing, Effect, ErrorRecord, Kind
 from twiceshy.outcome import AnsweredBy, BoundaryState, Divergence
 from twiceshy.policy import ToolPolicy
 from twiceshy.seam import Call, Declared
 from twiceshy.stepping import Numbering
 from twiceshy.transcript import Played
+from twiceshy.worlds.authority import for_run
 
 POLICY = a_policy(
     look=ToolPolicy(effect=Effect.READ, reads=("slots",)), peek=ToolPolicy(effect=Effect.READ, idempotency_key="token"), pay=ToolPolicy(idempotency_key="token", volatile=("token",), touches=("money",)),
@@ -107,6 +110,56 @@ def test_steps_are_told_in_their_recorded_order() -> None:
     assert steps == [
         ("#20", "#7", "#3"), ("#20.1", "#7", "#3.1"), ("#21", "#20.1", "#4"), ("#22", "#21", "#5"), ("#23", "#7", "#6"),
     ]  # fmt: skip
+
+
+def test_code_that_was_called_inside_is_told_with_its_passage() -> None:
+    """Under the next number within the step; what lay in the code lies in it again. Draws are nobody's code: they are only used up."""
+    drawn = msgspec.structs.replace(flags(True)[0], parent="#2")
+    router = a_record(2, Kind.ROUTER, "way", sub=3, parent="#2", group=1, effect=None, seen=1, raw="left", shown=UNSET)
+    deeper = a_record(
+        2, Kind.ROUTER, "way", sub=4, parent="#2.3", group=1, effect=None, seen=2, raw="right", shown=UNSET
+    )
+    inner = a_record(3, Kind.TOOL, "peek", parent="#2.4", group=1)
+    ask, call = Asking(look(), drawn, router, deeper, inner, policy=POLICY), stepping(LOOK)
+    assert call.numbers is not None
+    assert call.numbers.sub(7) == 1
+    ask.through(call)
+    assert ask.told.played[1:] == [
+        told(anew(router, seq=7, sub=2, parent="#7", group=6), "#2.3"),
+        told(anew(deeper, seq=7, sub=3, parent="#7.2", group=6), "#2.4"),
+        told(anew(inner, seq=20, parent="#7.3", group=6), "#3"),
+    ]
+
+
+def test_what_lay_in_code_of_a_step_inside_is_told_once() -> None:
+    router = a_record(3, Kind.ROUTER, "way", sub=1, parent="#3", effect=None)
+    guard = a_record(3, Kind.GUARD, "limit", sub=2, at="before:peek", effect=None)
+    steps = [a_record(4, Kind.TOOL, "look", parent="#3.1"), a_record(5, Kind.TOOL, "look", parent="#3.2")]
+    ask = Asking(look(), a_record(3, Kind.TOOL, "peek", parent="#2"), router, guard, *steps, policy=POLICY)
+    ask.through(stepping(LOOK))
+    places = [(one.crossing.place, one.crossing.parent, one.matched) for one in ask.told.played[1:]]
+    assert places == [
+        ("#20", "#7", "#3"), ("#20.1", "#20", "#3.1"), ("#20.2", None, "#3.2"), ("#21", "#20.1", "#4"), ("#22", "#20.2", "#5"),
+    ]  # fmt: skip
+
+
+def test_a_call_without_numbers_has_its_inside_told_by_its_caller() -> None:
+    router = a_record(2, Kind.ROUTER, "way", sub=3, parent="#2", effect=None)
+    ask = Asking(look(), router, a_record(3, Kind.TOOL, "peek", parent="#2"), policy=POLICY)
+    ask.through(LOOK)
+    assert [one.crossing.place for one in ask.told.played] == ["#7"]
+
+
+def test_a_write_inside_leaves_the_tables_of_a_world_unknown() -> None:
+    moved = a_record(3, Kind.TOOL, "move", parent="#2", effect="write", seen={"id": "K1", "slot": "S1"})
+    ask = Asking(
+        a_record(2, Kind.TOOL, "weather", seen={}),
+        moved,
+        policy=OF_WORLD,
+        world=for_run(a_world(), OF_WORLD, first=False),
+    )
+    ask.through(stepping(a_call(Kind.TOOL, "weather", {})))
+    assert [one.unsettled for one in ask.told.played] == [[], ["appointments", "slots"]]
 
 
 # What it does to what comes after.

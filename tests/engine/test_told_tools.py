@@ -139,9 +139,10 @@ def test_a_pure_tool_keeps_nothing_from_a_world() -> None:
             assert ask.diverges(again).kind is Divergence.ARGS_MISMATCH
 
 
-def in_world(written: dict[str, Any] = WORLD, **terms: Any) -> Asking:
-    world = for_run(a_world(written), OF_WORLD, first=True)
-    return Asking(policy=OF_WORLD, world=world, cut=CutPoint(mode=Mode.WORLD), **terms)
+def in_world(written: dict[str, Any] = WORLD, *, first: bool = True, **terms: Any) -> Asking:
+    """A replay with a world: alone, or where the record misses."""
+    world = for_run(a_world(written), OF_WORLD, first=first)
+    return Asking(policy=OF_WORLD, world=world, cut=CutPoint(mode=Mode.WORLD if first else Mode.FULL), **terms)
 
 
 def of(tool: str, asked: Any, **declared: Any) -> Call:
@@ -164,10 +165,12 @@ def test_an_error_of_a_world_is_no_result() -> None:
     assert in_world(returning).cross(of("look", {"id": "K9"}, result_schema={"type": "object"})).value == ["none"]
 
 
-def test_only_a_writes_arguments_are_held_against_its_schema() -> None:
-    needs = {"required": ["zone"]}
-    assert in_world().cross(of("look", {"id": "K1"}, schema=needs)).value == {"id": "K1", "day": "mon"}
-    assert str(in_world().cross(of("move", {"id": "K1", "slot": "S1"}, schema=needs)).error) == "required at $"
+@pytest.mark.parametrize("first", [True, False])
+def test_only_a_writes_arguments_are_held_against_its_schema(*, first: bool) -> None:
+    needs, ask = {"required": ["zone"]}, in_world(first=first)
+    assert ask.cross(of("look", {"id": "K1"}, schema=needs)).value == {"id": "K1", "day": "mon"}
+    refused = msgspec.structs.replace(of("move", {"id": "K1", "slot": "S1"}, schema=needs), seq=8)
+    assert str(ask.cross(refused).error) == "required at $"
 
 
 def test_a_simulator_may_answer_what_a_world_does_not_know() -> None:
@@ -177,11 +180,12 @@ def test_a_simulator_may_answer_what_a_world_does_not_know() -> None:
     assert ask.last.answered_by is AnsweredBy.SIMULATED
 
 
-def test_a_write_that_a_world_does_not_know_was_asked_for_all_the_same() -> None:
-    ask = in_world()
+@pytest.mark.parametrize("first", [True, False])
+def test_a_write_that_a_world_does_not_know_was_asked_for_all_the_same(*, first: bool) -> None:
+    ask = in_world(first=first)
     assert ask.diverges(of("move", {"id": "K7", "slot": "S1"})).kind is Divergence.WORLD_MISS
     assert (ask.last.boundary, went_unanswered(ask.last.crossing)) == (BoundaryState.INTERCEPTED, True)
-    ask = in_world()
+    ask = in_world(first=first)
     assert ask.diverges(of("look", {"id": "K7"})).kind is Divergence.WORLD_MISS
     assert ask.told.played == []
 
