@@ -52,6 +52,8 @@ def _tip(cell: Mapping[str, Any]) -> str:
         said.append(f"{cell['breaks_killed']} of {cell['breaks_applied']} breaks killed")
     if cell["buckets"] > 1:
         said.append(f"{cell['buckets_covered']} of {cell['buckets']} argument buckets covered")
+    if cell["covered_in"]:
+        said.append(f"proven in {', '.join(cell['covered_in'])}")
     gaps = cell["gaps"] or []
     if gaps:
         more = f" and {len(gaps) - _GAPS} more" if len(gaps) > _GAPS else ""

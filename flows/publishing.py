@@ -21,8 +21,8 @@ from tasks.prefect_tasks import Measurable, Measured, MeasureTerms, Replayed, me
 from tasks.publish.history import Run, Shown, shown
 from tasks.publish.judged import Judging
 from tasks.publish.proof import proof
-from tasks.publish.schema import Quality
-from tasks.publish.standing import standing
+from tasks.publish.schema import Quality, Standings
+from tasks.publish.standing import of_signatures, standing, standings
 from tasks.pull.schema import Pulls
 from tasks.sign.schema import Signatures
 from tasks.store import Publication, Snapshot
@@ -67,16 +67,15 @@ def published(
     named = _named(runs)
     previous = _previous(place, latest, named)
     proven = _proven(place, generation, held)
-    known = standing(
-        generation.frame(Signatures), proven, limits=place.limits, before=previous.frame(Signatures.named()) if previous else None
-    )  # fmt: skip
+    stand = standings(generation.frame(Signatures), proven, limits=place.limits, before=_stood(previous))
+    known = standing(generation.frame(Signatures), stand)
     measured = measure(
         _measurable(generation, known), held.replays, _judgings(turns, replayed, trials, champions, place.policy), proven=proven, current=held.current,
         terms=_terms(place, max(turn.night for turn in turns)), last=previous.frame(Quality.named()) if previous else None,
     )  # fmt: skip
     if aside := set_aside(replayed, measured):
         raise NotPublished.because(aside)
-    tables = held.tables(measured) | _of_generation(generation, held, known, measured)
+    tables = held.tables(measured) | _of_generation(generation, held, known, measured) | {Standings.named(): stand}
     outcome = publish(
         place.published, named, generation=generation.id, tables=tables, quality=measured.quality,
         files={ABOUT: identity.canonical({"previous": previous.run_id if previous else None})},
@@ -149,6 +148,15 @@ def _of_generation(
         "coverage": measured.coverage,
         "divergence": measured.divergence,
     }
+
+
+def _stood(previous: Publication | None) -> "pl.DataFrame | None":
+    """How the signatures stood in the publication before, as far as that one says."""
+    if previous is None:
+        return None
+    if Standings.named() in previous.files():
+        return previous.frame(Standings.named())
+    return of_signatures(previous.frame(Signatures.named()))
 
 
 def _named(runs: Sequence[Run]) -> str:

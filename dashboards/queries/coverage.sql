@@ -12,6 +12,7 @@ select
     sum(breaks_killed)::bigint as breaks_killed,
     count(*) filter (where runs > 0 or cases > 0) as buckets,
     count(*) filter (where state = 'covered') as buckets_covered,
+    list_sort(list_distinct(coalesce(flatten(list(covered_in)), []))) as covered_in,
     list(bucket order by runs desc, bucket) filter (where state = 'gap') as gaps,
     case
         when sum(cases) = 0 and sum(runs) = 0 then 'not_seen'

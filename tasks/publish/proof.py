@@ -21,7 +21,7 @@ _CASES = pl.Schema(
 def proof(
     catalog: Iterable[Case], strata: pl.DataFrame, replays: pl.DataFrame, *, runs: Sequence[str], digests: Mapping[str, str], limits: Limits
 ) -> pl.DataFrame:  # fmt: skip
-    """One row per case of the catalog: passed, proven, its breaks (wanted, applied, killed, equivalent), which tools it vouches for, and whether a positive vouches for it.
+    """One row per case of the catalog: passed, proven and in which judging modes, its breaks (wanted, applied, killed, equivalent), which tools it vouches for, and whether a positive vouches for it.
 
     strata, replays: rows of `Strata` and `Replays`. runs: the run ids that are current. digests: case id -> the digest of the case as it stands today, its
     world included; a case that is not in it is not proven.

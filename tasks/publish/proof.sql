@@ -1,7 +1,9 @@
 -- Grain: one case, with what the current replays prove of it. Inputs: cases (case_id, workflow, case_kind, tool, signature, trace_id, digest: of the case
 -- as it stands today, breaks: how many it declares), strata, replays. Parameter: runs (the run ids that are current).
 -- A trial counts where it ran sealed, rests on no simulated answer, and was of the case as it stands today; one that does not count shows nothing.
--- Proven: it passed in every current trial, it declares breaks, and each of them was killed; one that applied nowhere was not (semantics.md §8).
+-- Proven in a judging mode with its live set: it passed there, it declares breaks, and each of them was killed there; one that applied nowhere was not
+-- (semantics.md §8.1). Proven: it passed in every current trial, and is proven in one of them at least. A break that only one mode kills and a break that
+-- only another one kills prove nothing together.
 -- Equivalent: breaks that were shown to change nothing: they survived, and wherever one applied the run was to the byte the unbroken first trial.
 -- Vouches: the tools that a positive which passed speaks for: its own, and those that its trace used well. Where a failure rests on no tool (-), any does.
 with tried as (
@@ -22,11 +24,29 @@ with tried as (
     where replays.run_id in (select unnest($runs))
 ),
 
-judged as (
-    select case_id, bool_and(outcome = 'passed' and counts) as passed
+labelled as (
+    select *, mode || case when live = '' then '' else ' live ' || live end as judged_in
     from tried
+),
+
+passing as (
+    select case_id, judged_in, bool_and(outcome = 'passed' and counts) as passed
+    from labelled
     where broken_by is null
+    group by case_id, judged_in
+),
+
+judged as (
+    select case_id, bool_and(passed) as passed
+    from passing
     group by case_id
+),
+
+killing as (
+    select case_id, judged_in, count(distinct broken_by) as killed
+    from labelled
+    where broken_by is not null and counts and break_state = 'killed'
+    group by case_id, judged_in
 ),
 
 unbroken as (
@@ -75,6 +95,15 @@ counted as (
     left join broken using (case_id)
 ),
 
+proving as (
+    select counted.case_id, list_sort(list(passing.judged_in)) as proven_in
+    from counted
+    inner join passing using (case_id)
+    inner join killing using (case_id, judged_in)
+    where counted.passed and passing.passed and counted.wanted > 0 and killing.killed = counted.wanted
+    group by counted.case_id
+),
+
 used as (
     select case_id, workflow, coalesce(tool, '-') as tool from counted where case_kind = 'positive' and passed
     union
@@ -104,11 +133,13 @@ select
     counted.applied,
     counted.killed,
     counted.equivalent,
-    counted.passed and counted.wanted > 0 and counted.killed = counted.wanted as proven,
+    proving.case_id is not null as proven,
+    coalesce(proving.proven_in, []) as proven_in,
     coalesce(vouching.vouches, []) as vouches,
     exists (
         select 1 from used where used.workflow = counted.workflow and used.tool = coalesce(counted.tool, '-')
     ) as vouched
 from counted
 left join vouching using (case_id)
+left join proving using (case_id)
 order by counted.case_id

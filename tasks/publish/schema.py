@@ -10,6 +10,7 @@ from tasks.admit.schema import CASE_KINDS
 from tasks.contracts import (
     BoolOrNull,
     Count,
+    CountOrNull,
     Digest,
     DigestOrNull,
     Json,
@@ -28,6 +29,7 @@ from tasks.contracts import (
     rows,
 )
 from tasks.replay.schema import Live
+from tasks.sign.schema import STATES
 from twiceshy.outcome import Mode, Outcome
 
 CELL_STATES = ("covered", "unproven", "gap", "not_seen")
@@ -52,6 +54,8 @@ class Coverage(Table):
     breaks_applied: Count
     breaks_killed: Count
     state: Annotated[str, one_of(CELL_STATES)]
+    covered_in: Labels
+    """The judging modes, each with its live set, in which every failure case of it is proven: `full`, `cut-point live model:*`."""
 
     class Config(Table.Config):
         unique = ["workflow", "tool", "error_code", "bucket"]
@@ -76,6 +80,30 @@ class Coverage(Table):
     def killed_were_applied(cls, data: PolarsData) -> pl.LazyFrame:
         """No more breaks are killed than were applied."""
         return rows(data, pl.col("breaks_killed") <= pl.col("breaks_applied"))
+
+
+class Standings(Table):
+    """One signature (`signature`): what replays make of it, and what the next publication has to know of it."""
+
+    signature: Text
+    state: Annotated[str, one_of(STATES)]
+    covered_in: Labels
+    """The judging modes, each with its live set, in which a case of it is proven; none unless it is covered."""
+    covered_by: Labels
+    """The cases that were proven when it was last covered."""
+    covered_traces: CountOrNull
+    """How many traces showed it then; null where it never was."""
+    let_through: bool
+    """Whether it was seen again since; until another case covers it, or a person retires it."""
+
+    class Config(Table.Config):
+        unique = ["signature"]
+
+    @pa.dataframe_check
+    @classmethod
+    def covered_somewhere(cls, data: PolarsData) -> pl.LazyFrame:
+        """What is covered is covered in a judging mode, and nothing else is."""
+        return rows(data, (pl.col("state") == "covered") == (pl.col("covered_in").list.len() > 0))
 
 
 class Divergence(Table):

@@ -190,3 +190,22 @@ def test_covered_cell_keeps_its_contract_and_its_word(
     if "covered" in cells["state"]:
         assert proven.filter(case_kind="failure")["proven"].any()
         assert proven.filter(case_kind="positive")["passed"].any()
+
+
+def test_a_cell_names_the_modes_that_its_cases_are_proven_in(terms: Terms) -> None:
+    def cell(rows: list[dict[str, Any]], *more: Case) -> tuple[str, list[str]]:
+        proven = found(terms, rows, cases=(FAILURE, POSITIVE, *more))
+        (row,) = coverage(Strata.no_rows(), proven, terms=terms).filter(tool="pay").iter_rows(named=True)
+        return row["state"], row["covered_in"]
+
+    live = {"mode": "cut-point", "live": "model:*"}
+    full = [a_replay(1, "f"), a_break(2, "f", "killed"), a_replay(3, "p")]
+    both = [*full, a_replay(4, "f", **live), a_break(5, "f", "killed", **live)]
+    assert cell(full) == ("covered", ["full"])
+    assert cell(both) == ("covered", ["cut-point live model:*", "full"])
+    assert cell(both[:-1]) == ("covered", ["full"])
+    assert cell(full[:2]) == ("unproven", [])
+    other = msgspec.structs.replace(FAILURE, id="o")
+    there = [a_replay(6, "o", **live), a_break(7, "o", "killed", **live)]
+    assert cell([*both, *there], other) == ("covered", ["cut-point live model:*"])
+    assert cell([*full, *there], other) == ("covered", []), "each is proven, in a mode of its own"

@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 
+from dashboards.coverage import grids
 from dashboards.published import NEEDED, OPTIONAL, QUERIES, Queries
 from tables import some_rows
 from tasks.store import Limits, connect
@@ -104,6 +105,15 @@ def test_cell_takes_first_state_that_fits(tmp_path: Path, buckets: list[dict[str
     assert (cell["state"], cell["gaps"]) == (state, gaps)
     assert cell["cases"] == sum(bucket.get("cases", 0) for bucket in buckets)
     assert cell["positives"] == max(bucket.get("positives", 0) for bucket in buckets)
+
+
+def test_cell_names_the_modes_of_its_buckets(tmp_path: Path) -> None:
+    modes = [["full"], ["cut-point live model:*", "full"], []]
+    cells = [{**KILLED, "bucket": str(number), "covered_in": found} for number, found in enumerate(modes)]
+    (cell,) = asked("coverage", tmp_path, {"coverage": cells})
+    assert cell["covered_in"] == ["cut-point live model:*", "full"]
+    ((_, (shown,)),) = grids([cell])[0].rows
+    assert "proven in cut-point live model:*, full" in shown["tip"]
 
 
 def test_happy_path_comes_first(tmp_path: Path) -> None:
