@@ -13,7 +13,10 @@ app = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
 @app.command("refresh")
 def refresh(
     source: Annotated[
-        str, typer.Option(help="The trace format: otlp, openai_chat, or one that is installed.", show_default=False)
+        str,
+        typer.Option(
+            help="The trace format: otlp, openai_chat, langfuse, or one that is installed.", show_default=False
+        ),
     ],
     path: Annotated[Path, typer.Option(help="A file of traces, gzip or not, or a folder of them.", show_default=False)],
     flagged: Annotated[

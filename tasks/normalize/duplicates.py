@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tasks.sources.messages import shaped
+from tasks.sources.records import SIDES
 from twiceshy.identity import canonical, untagged
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ Row = dict[str, Any]
 _NEAR_NS = 5_000_000
 """Two spans of one call begin and end within this of each other, where neither encloses the other."""
 
+_PHASES = ("start", "success", "error", "finish")
+_ERROR = ("is_error", "error_class", "error_code", "error_message", "error_source", "error_definite")
 _FILLED = ("messages_in", "messages_out", "tool_defs", "model_requested", "model_answered", "model_params", "finish_reason", "usage", "system_text", "prompt_hash", "call_id")  # fmt: skip
 
 
@@ -39,8 +42,10 @@ def shadow(nodes: Sequence[Node]) -> None:
 
     Doubled: two model spans, of different scopes or one inside the other, whose intervals enclose or nearly equal each other and whose outputs are equal,
     call ids aside; or two tool spans of different scopes, one inside the other, with the same tool, arguments and result. A model call holds no other, so
-    a model span without an output is the one model span that stands directly in it, or that it alone stands in.
+    a model span without an output is the one model span that stands directly in it, or that it alone stands in. Phases of one call, to which their source
+    gave one number, are one crossing: the first of them.
     """
+    nodes = _cast_phases(nodes)
     alike: dict[tuple[str, object], list[Node]] = defaultdict(list)
     for node in nodes:
         content = _CONTENT[node.kind](node.row) if node.kind in _CONTENT else None
@@ -61,6 +66,37 @@ def shadow(nodes: Sequence[Node]) -> None:
 def shadowed(node: Node) -> bool:
     """Whether this is the second record of a call that stands elsewhere."""
     return any(flag.startswith("shadow_of:") for flag in node.flags)
+
+
+def _cast_phases(nodes: Sequence[Node]) -> list[Node]:
+    """The nodes less those that are a later phase of a call: their source gave all phases one number. What they tell is the first one's."""
+    calls: dict[tuple[str, str, str], list[tuple[int, Node]]] = defaultdict(list)
+    for node in nodes:
+        for flag in node.row["flags"]:
+            _, _, told = flag.partition("phase:")
+            number, _, phase = told.partition(":")
+            if phase in _PHASES:
+                calls[node.kind, node.row["name"], number].append((_PHASES.index(phase), node))
+    for held in calls.values():
+        held.sort(key=lambda item: (item[0], item[1].row["span_id"]))
+        if len({at for at, _ in held}) < len(held):
+            for _, node in held:
+                node.flags.add("maybe_doubled")
+            continue
+        (_, first), *later = held
+        for _, node in later:
+            node.flags.add(f"shadow_of:{first.row['span_id']}")
+            _complete(first, node.row)
+    return [node for node in nodes if not shadowed(node)]
+
+
+def _complete(first: Node, told: Row) -> None:
+    """What a later phase tells of a call, and the first did not."""
+    sides = [side for side in SIDES if first.row[side] is None]
+    first.row = first.row | {name: told[name] for side in sides for name in (side, f"{side}_encoding")}
+    first.row = first.row | {name: told[name] for name in _FILLED if first.row[name] is None}
+    if told["is_error"] and not first.row["is_error"]:
+        first.row = first.row | {name: told[name] for name in _ERROR}
 
 
 def _cast(one: Node, other: Node) -> None:

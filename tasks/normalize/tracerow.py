@@ -147,7 +147,11 @@ def _trace_row(whole: _Whole, spans: Sequence[Row], harness_state: str) -> Row:
             whole.tree, passages, pinned, pins.versions, whole.policy, labelled=bool(whole.scores) or whole.failed
         )
     )
-    marks = {flag.split(":")[0] if flag.startswith("shadow_of") else flag for row in spans for flag in row["flags"]}
+    marks = {
+        flag.split(":")[0] if flag.startswith(("shadow_of:", "phase:")) else flag
+        for row in spans
+        for flag in row["flags"]
+    }
     if pinned.clock is not None and not any(row["clock_tz"] for row in rows):
         marks.add("tz_missing")
     label = blocks.outcome(whole.scores)

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import UNSET
 
 from tasks.sources import faults
-from tasks.sources.dialects import RECORDER, dialects_of, genai
+from tasks.sources.dialects import RECORDER, UNKNOWN, dialects_of, genai
 from tasks.sources.dialects.told import Told, is_context
 from tasks.sources.otlp_values import Values
 from tasks.sources.records import Score, Span
 from tasks.sources.schema import ORIGINS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from tasks.sources.carried import Carried
     from tasks.sources.faults import Fault
@@ -23,8 +23,20 @@ EVALUATION = "gen_ai.evaluation.result"
 _CALLS = ("tool", "retrieval", "memory")
 
 
-def span_of(held: Carried) -> Span:
-    """The canonical span. Raises BadSpan."""
+class Own(NamedTuple):
+    """What a trace store tells of a span in columns of its own, beside the attributes that it received.
+
+    read: makes it of the kind that the attributes say, None where they say nothing: then the columns decide, and the span is theirs.
+    """
+
+    name: str
+    mapper: str
+    columns: dict[str, Any]
+    read: Callable[[str | None, Carried, Values], Told]
+
+
+def span_of(held: Carried, own: Own | None = None) -> Span:
+    """The canonical span; what its dialects leave empty is filled from the columns of its store. Raises BadSpan."""
     held.attributes = (held.event(genai.DETAILS) or {}) | held.attributes
     first, *others = dialects_of(held)
     values = Values(held.attributes, exact=first.name == RECORDER, flags=set(held.flags))
@@ -35,13 +47,33 @@ def span_of(held: Carried) -> Span:
         if taken:
             values.flags |= further.flags
             values.provenance |= {name: further.provenance[name] for name in taken if name in further.provenance}
+    name, mapper = first.name, first.mapper
+    if own is not None:
+        told = _with_own(held, told, values, own)
+        name, mapper = (own.name, own.mapper) if name == UNKNOWN else (name, mapper)
     return Span(
         trace_id=held.trace_id, span_id=held.span_id, parent_span_id=held.parent_span_id, source_trace_id=held.source_trace_id,
-        source_span_id=held.source_span_id, container=held.container, dialect=first.name, mapper=first.mapper, kind=told.kind,
+        source_span_id=held.source_span_id, container=held.container, dialect=name, mapper=mapper, kind=told.kind,
         start_ns=held.start_ns, end_ns=held.end_ns, time_precision=held.time_precision, scope_name=held.scope_name,
         scope_version=held.scope_version, flags=values.flags, provenance=values.provenance, attributes_json=held.as_found, sides=told.sides,
         **told.columns, **_error(held, told, values),
     )  # fmt: skip
+
+
+def _with_own(held: Carried, told: Told, values: Values, own: Own) -> Told:
+    """The reading filled from a store's columns, which decide what a mere step is."""
+    further = Values(own.columns)
+    mine = own.read(None if told.kind == "step" else told.kind, held, further)
+    if mine.kind != told.kind:
+        made, kept = mine.filled(told._replace(kind=mine.kind))
+        taken = (frozenset(mine.columns) | frozenset(mine.sides)) - kept
+        made = made._replace(fault=mine.fault or told.fault)
+    else:
+        made, taken = told.filled(mine)
+    if taken:
+        values.flags |= further.flags
+        values.provenance |= {name: further.provenance[name] for name in taken if name in further.provenance}
+    return made
 
 
 def scores_of(held: Carried) -> Iterator[Score]:

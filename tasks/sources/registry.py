@@ -14,7 +14,8 @@ SOURCES = Registry(
     built_in={
         name: f"tasks.sources.{name}:source"
         for name in ("claude_agent_sdk", "claude_code", "codex", "openai_agents", "openai_chat", "otlp")
-    },
+    }
+    | {"langfuse": "tasks.sources.langfuse.source:source"},
     group="twiceshy.sources",
 )
 

@@ -1,7 +1,8 @@
 """Messages in every shape that providers and frameworks write, to the engine's: {role, parts}; parts text, reasoning, tool_call, tool_call_response, other.
 
 OpenAI chat and responses, Anthropic blocks, Bedrock Converse, Gemini contents, LangChain messages, AI SDK parts and the GenAI conventions. A part of no known
-shape stays as it is, nothing is made up; what LangChain repeats beside the message (`additional_kwargs`, `response_metadata`) is left out.
+shape stays as it is, nothing is made up; what LangChain repeats beside the message (`additional_kwargs`, `response_metadata`) is left out, but for calls
+that stand nowhere else.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def message(held: Any) -> Any:
     made = {name: value for name, value in found.items() if name not in _TAKEN}
     made["role"] = _ROLES.get(role, role) if isinstance(role, str) else role
     parts = parts_of(next((found[name] for name in _CONTENTS if name in found), None))
-    calls = [_call(call) for call in _listed(found, "tool_calls")]
+    calls = [_call(call) for call in _listed(found, "tool_calls") or _listed(_beside(found), "tool_calls")]
     legacy = found.get("function_call")
     if isinstance(legacy, dict):
         calls.append(_tool_call(None, legacy.get("name"), legacy.get("arguments")))
@@ -150,6 +151,12 @@ def _answered(held: Any) -> Any:
 
 def _answers(parts: list[Any]) -> bool:
     return any(isinstance(held, dict) and held.get("type") == "tool_call_response" for held in parts)
+
+
+def _beside(held: dict[str, Any]) -> dict[str, Any]:
+    """What a LangChain message has in the form of its provider: some exports keep the calls there alone."""
+    found = held.get("additional_kwargs")
+    return found if isinstance(found, dict) else {}
 
 
 def _listed(held: dict[str, Any], name: str) -> list[Any]:

@@ -110,6 +110,8 @@ class Intake:
     harness_state: str
     scores: list[Score] = field(default_factory=list)
     rejected: list[Rejected] = field(default_factory=list)
+    known: bool = False
+    """Whether something of this format was in it that is no span: an export of scores alone is no error."""
     _rows: list[dict[str, Any]] = field(default_factory=list)
     _read: int = 0
 
@@ -136,7 +138,7 @@ class Intake:
 
     def mapped(self) -> Mapped:
         """All of it. Raises FormatError where nothing was of this format, AccountsDoNotBalance where a span got lost."""
-        if not self._rows:
+        if not self._rows and not self.known:
             known = {row.reason for row in self.rejected}
             other = evidence.source_of(self.raw.content)
             like = (

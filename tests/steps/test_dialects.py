@@ -250,6 +250,38 @@ def test_message_numbers_sort_as_numbers_and_chunks_of_one_answer_are_joined() -
     assert len(value(only("x", first), "messages_out")) == 4
 
 
+def a_phase(number: str, phase: str, **attributes: str) -> dict[str, Any]:
+    held = {"openinference.span.kind": "TOOL"} | {name.replace("_", "."): text for name, text in attributes.items()}
+    return a_wire_span(number, f"tool.search.{phase}", attributes=held, startTimeUnixNano=str(1000 + int(number)))
+
+
+def test_phases_of_one_call_are_one_crossing() -> None:
+    scope = "openinference.instrumentation.beeai"
+    spans = [
+        a_phase("1", "start-12", tool_parameters=ARGUMENTS), a_phase("2", "finish-12"), a_phase("3", "error-13", output_value="Error: gone"),
+        a_phase("4", "success-12", output_value=RESULT), a_phase("5", "start-13", tool_parameters=ARGUMENTS),
+    ]  # fmt: skip
+    for order in (spans, spans[::-1]):
+        made = normalized(wire(a_request(*order, scope=scope)))
+        calls = made.crossings.select("name", "seen", "raw", "error_code").rows()
+        assert [call[:3] for call in calls] == [
+            ("tool.search", '{"id":"A1"}', '{"total":7}'),
+            ("tool.search", '{"id":"A1"}', '"Error: gone"'),
+        ]
+        assert [call[3] is None for call in calls] == [True, False]
+        flags = [flag for held in made.spans["flags"] for flag in held if flag.startswith("shadow_of")]
+        assert (made.spans.filter(dialect="openinference").height, len(flags)) == (5, 3)
+
+
+def test_phases_that_repeat_stay_calls_of_their_own() -> None:
+    spans = [a_phase(str(number), "start-12", tool_parameters=ARGUMENTS) for number in (1, 2)]
+    made = normalized(wire(a_request(*spans, scope="openinference.instrumentation.beeai")))
+    assert made.crossings.height == 2
+    assert all("maybe_doubled" in held for held in made.spans.filter(dialect="openinference")["flags"])
+    made = normalized(wire(a_request(a_phase("1", "start-12"), a_phase("2", "finish-12"), scope="x")))
+    assert made.crossings["name"].to_list() == ["tool.search.start-12", "tool.search.finish-12"]
+
+
 def test_handoff_and_retrieval_of_openinference() -> None:
     row = only("x", {"openinference.span.kind": "TOOL"}, "handoff to billing")
     assert (row["kind"], row["name"]) == ("handoff", "billing")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
-from tasks.sources import shapes
+from tasks.sources import shapes, toolruns
 from tasks.sources.dialects import genai
 from tasks.sources.dialects.told import Told, empty
 
@@ -56,7 +56,7 @@ def _sides(kind: str, values: Values) -> dict[str, Side]:
     for side, key in (("seen", _IN), ("raw", _OUT)):
         held = None if side in found else values.side(side, key)
         if held is not None:
-            found[side] = held
+            found[side] = toolruns.arguments(held) if kind == "tool" and side == "seen" else held
     return found
 
 

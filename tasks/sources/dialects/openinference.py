@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
@@ -21,6 +22,7 @@ _KINDS = {
     "EVALUATOR": "eval", "DECISION": "router",
 }  # fmt: skip
 _HANDOFF = "handoff to "
+_PHASE = re.compile(r"(?P<call>.+)\.(?P<phase>start|success|error|finish)-(?P<number>\d+)")
 _IN, _OUT = "llm.input_messages.", "llm.output_messages."
 _USAGE = {
     "input": "llm.token_count.prompt", "output": "llm.token_count.completion", "cache_read": "llm.token_count.prompt_details.cache_read",
@@ -57,7 +59,18 @@ def read(span: Carried, values: Values) -> Told:
     if kind in ("model", "agent"):
         columns |= _model(values)
         genai.hear(columns, values)
+    if kind in ("model", "tool", "retrieval"):
+        columns |= _phase(span, columns, values)
     return Told(kind, columns, _sides(kind, values))
+
+
+def _phase(span: Carried, columns: dict[str, Any], values: Values) -> dict[str, Any]:
+    """BeeAI writes a span for each phase of a call, `tool.search.start-12`; the number is the call's own (flag `phase:<number>:<phase>`)."""
+    hit = _PHASE.fullmatch(span.name) if (span.scope_name or "").endswith(".beeai") else None
+    if hit is None:
+        return {}
+    values.flags.add(f"phase:{hit['number']}:{hit['phase']}")
+    return {column: hit["call"] for column in ("name", "tool_name") if column in columns}
 
 
 def _sides(kind: str, values: Values) -> dict[str, Side]:
