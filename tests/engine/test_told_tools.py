@@ -59,13 +59,64 @@ def test_a_live_read_is_compared_with_a_call_of_its_own_name_only() -> None:
         assert ask.stale() is stale
 
 
+RAISED = ErrorRecord(cls=RETURNED, type="full", message="full")
+
+
+@pytest.mark.parametrize(
+    ("raw", "shown", "error", "stale"),
+    [
+        ([1], [1], None, False),
+        ([1], [2], None, True),
+        (b"x", b"x", None, False),
+        (b"x", b"y", None, True),
+        (b"x", b"x", RAISED, False),
+        (b"x", b"y", RAISED, True),
+    ],
+)
+def test_an_answer_that_is_over_at_once_goes_back_as_it_is(
+    raw: Any, shown: Any, error: ErrorRecord | None, *, stale: bool
+) -> None:
+    """Where hooks of the recorded agent made something else of it, this agent was shown something else."""
+    ask = Asking(a_record(2, Kind.TOOL, "find", raw=raw, shown=shown, error=error), CHECK)
+    assert ask.cross(a_call(Kind.TOOL, "find", {}, settles=True)).settled is True
+    assert ask.stale() is stale
+
+
+def test_an_answer_that_is_over_at_once_ends_the_attempts_before_it() -> None:
+    failed = a_record(2, Kind.TOOL, "find", error=LATE, raw=UNSET, shown=UNSET)
+    ask = Asking(failed, *(a_record(at, Kind.TOOL, "find", raw=SAID, shown=SAID) for at in (3, 4)))
+    for at, attempt in enumerate((1, 2, 1), 10):
+        ask.through(a_call(Kind.TOOL, "find", {}, seq=at, settles=True))
+        assert ask.last.crossing.attempt == attempt
+
+
+@pytest.mark.parametrize(
+    "error", [None, LATE, RAISED, ErrorRecord(cls="asking.Shut", type="shut"), ErrorRecord(cls=RETURNED, definite=True)]
+)
+def test_a_write_counts_unless_its_error_is_proof(error: ErrorRecord | None) -> None:
+    raw = SAID if error is None or error.cls == RETURNED else UNSET
+    paid = a_record(2, Kind.TOOL, "pay", effect="write", seen={"n": 1}, raw=raw, shown=raw, error=error)
+    ask = Asking(paid, a_record(3, Kind.TOOL, "find", scope="/else", raw=SAID, shown=SAID))
+    ask.through(a_call(Kind.TOOL, "pay", {"n": 1}))
+    find = a_call(Kind.TOOL, "find", {}, seq=8, group=7)
+    if error is not None and (error.definite or error.type == "shut"):
+        assert ask.cross(find).value == SAID
+    else:
+        assert ask.diverges(find).kind is Divergence.STATE_MISMATCH
+
+
+def test_a_write_with_refused_arguments_changes_nothing() -> None:
+    ask = Asking(a_record(2, Kind.TOOL, "find", raw=SAID, shown=SAID))
+    ask.through(of("pay", {"n": 1}, schema={"required": ["amount"]}))
+    assert ask.cross(a_call(Kind.TOOL, "find", {}, seq=8, group=7)).value == SAID
+
+
 def test_an_error_that_was_returned_is_no_result_to_hold_against_a_schema() -> None:
-    error = ErrorRecord(cls=RETURNED, type="full", message="full")
-    ask = Asking(a_record(2, Kind.TOOL, "find", raw=["full"], shown=["full"], error=error))
+    ask = Asking(a_record(2, Kind.TOOL, "find", raw=["full"], shown=["full"], error=RAISED))
     answer = ask.cross(
         a_call(Kind.TOOL, "find", {}, declared=Declared(name="find", fn=None, result_schema={"type": "object"}))
     )
-    assert (answer.value, ask.last.crossing.error) == (["full"], error)
+    assert (answer.value, ask.last.crossing.error) == (["full"], RAISED)
 
 
 def test_a_refused_write_says_what_is_wrong_with_it() -> None:
@@ -195,3 +246,15 @@ def test_a_world_has_no_say_in_what_is_pure(*, first: bool) -> None:
     policy = msgspec.structs.replace(OF_WORLD, tools={**OF_WORLD.tools, **a_policy(look="none").tools})
     ask = Asking(policy=policy, world=for_run(a_world(), OF_WORLD, first=first))
     assert ask.diverges(of("look", {"id": "K1"})).kind is Divergence.UNRECORDED_CALL
+
+
+def test_the_rows_that_a_write_changed_stand_with_it() -> None:
+    ask = in_world()
+    ask.through(of("move", {"id": "K1", "slot": "S1"}))
+    assert [(one.row, one.after) for one in ask.last.changes] == [
+        ("appointments[0]", {"id": "K1", "day": "thu"}),
+        ("slots[0]", {"slot": "S1", "day": "thu", "open": False}),
+    ]
+    beside = in_world(first=False)
+    beside.through(of("move", {"id": "K1", "slot": "S1", "note": 1}))
+    assert [one.row for one in beside.last.changes] == ["appointments[0]", "slots[0]"]
