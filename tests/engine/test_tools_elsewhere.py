@@ -19,7 +19,7 @@ from twiceshy.transcript import Played
 POLICY = a_policy("weather", get_weather="read", add="none")
 
 
-def asking(seq: int, *results: str, proposes: Any = None) -> Played:
+def asking(seq: int, *results: str | None, proposes: Any = None) -> Played:
     """A model that is told these results, and proposes."""
     told = [{"role": "tool", "parts": [{"type": "tool_call_response", "id": one, "response": 7}]} for one in results]
     said = an_output(*([proposes] if proposes else ["done"]))
@@ -58,7 +58,7 @@ def test_a_run_ends_at_the_first_result_without_a_call(calls: list[bool], droppe
     [
         [asking(1, "of_before")],  # an earlier turn of the conversation
         [asking(1, proposes=a_call_of("add")), asking(2, "call_9")],  # a pure tool
-        [asking(1, proposes=a_call_of("get_weather", None)), asking(2, "call_9")],  # nobody knows of what
+        [asking(1, proposes=a_call_of("get_weather", None)), asking(2, None)],  # nobody knows of what
         [asking(1, proposes=a_call_of("get_weather")), a_played(2, "get_weather", blocked_by="g"), asking(3, "call_9")],
         [
             a_model(1, seen="a text", raw="another"),
