@@ -10,6 +10,7 @@ from msgspec import UNSET
 from tasks.admit.proposals import LayerName, judged_by_engine
 from tasks.admit.schema import BLOCKING, REQUIREMENTS
 from tasks.redact.shares import UNCLAIMED
+from tasks.sources.records import UNFINISHED
 from tasks.workflows import Workflow
 from twiceshy.casefile import Layer
 from twiceshy.envelope import Envelope, Kind, LayerVersion
@@ -24,6 +25,7 @@ HOLDING = frozenset(
         "preview_only",
         "opaque_repr",
         "trace_capped",
+        UNFINISHED,
     }
 )
 """Flags that force a hold whatever the grades say."""

@@ -21,6 +21,9 @@ NORM_VERSION = "n1"
 SYNTHETIC = "synthetic"
 """The dialect of a root that normalize added: no source gave it."""
 
+UNFINISHED = "unfinished"
+"""The flag of a trace whose source says that it still goes on: what is missing of it may yet come."""
+
 SIDES = ("proposed", "seen", "raw", "shown")
 _VALUES = ("messages_in", "messages_out", "system_text", "tool_defs", "model_params", "usage", "versions")
 # What says how a span came to us and not what it says: the same span in another spelling is an exact duplicate.
@@ -119,6 +122,15 @@ class Score(msgspec.Struct, kw_only=True):
     comment: str | None = None
     author_ref: str | None = None
     created_ns: int | None = None
+
+
+def graded(value: Any) -> dict[str, Any]:
+    """The columns of a score by what it says: a number or a truth value is a value, a text a label, anything else its canonical text."""
+    if isinstance(value, bool | int | float):
+        return {"value": float(value)}
+    if isinstance(value, str):
+        return {"label": value}
+    return {} if value is None else {"text": canonical(value).decode()}
 
 
 def span_row(span: Span, *, source: str, harness_state: str) -> dict[str, Any]:

@@ -12,10 +12,15 @@ if TYPE_CHECKING:
 SOURCES = Registry(
     "source",
     built_in={
-        name: f"tasks.sources.{name}:source"
-        for name in ("claude_agent_sdk", "claude_code", "codex", "openai_agents", "openai_chat", "otlp")
-    }
-    | {"langfuse": "tasks.sources.langfuse.source:source"},
+        "claude_agent_sdk": "tasks.sources.claude_agent_sdk:source",
+        "claude_code": "tasks.sources.claude_code:source",
+        "codex": "tasks.sources.codex:source",
+        "langfuse": "tasks.sources.langfuse.source:source",
+        "mlflow": "tasks.sources.mlflow:source",
+        "openai_agents": "tasks.sources.openai_agents:source",
+        "openai_chat": "tasks.sources.openai_chat:source",
+        "otlp": "tasks.sources.otlp:source",
+    },
     group="twiceshy.sources",
 )
 
