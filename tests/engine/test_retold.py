@@ -88,6 +88,13 @@ def test_a_passage_moves_with_the_agent_that_asks() -> None:
     assert ask.told.played[1].crossing == anew(inner, seq=20, parent="#7", scope=SCOPE, at=f"{SCOPE}/desk:x#0")
 
 
+def test_what_lay_in_an_output_comes_with_it() -> None:
+    output = a_record(2, Kind.MODEL, "planner", seen={"n": 1}, raw={"parts": []}, shown={"parts": []})
+    ask = Asking(output, a_record(3, Kind.TOOL, "peek", parent="#2"), policy=POLICY)
+    ask.through(stepping(a_call(Kind.MODEL, "planner", {"n": 1})))
+    assert [(one.crossing.place, one.matched) for one in ask.told.played] == [("#7", "#2"), ("#20", "#3")]
+
+
 def test_an_agent_without_a_place_stays_without_one() -> None:
     inner = a_record(3, Kind.HANDOFF, "desk", parent="#2", effect=None, seen=1, raw=2, shown=2)
     ask = Asking(look(), inner, policy=POLICY)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msgspec import UNSET
 
-from asking import CHECK, Asking, Money, Shut, a_call, a_record
+from asking import CHECK, SCOPE, Asking, Money, Shut, a_call, a_record
 from builders import TUESDAY_NS, a_policy, an_envelope
 from small_worlds import POLICY as OF_WORLD
 from twiceshy.cutpoint import CutPoint
@@ -214,6 +214,18 @@ def test_a_handoff_of_unknown_input_is_the_next_of_its_name() -> None:
     ask = Asking(a_record(2, Kind.HANDOFF, "desk", effect=None, seen=UNSET, at="/first"), known)
     assert ask.cross(a_call(Kind.HANDOFF, "desk", 1)).scope == "/second"
     assert ask.cross(a_call(Kind.HANDOFF, "desk", 2, seq=8)).scope == "/first"
+
+
+def test_an_agent_that_is_handed_to_sees_what_stood_when_the_turn_began() -> None:
+    below = f"{SCOPE}/desk:x#0"
+    handed = a_record(3, Kind.HANDOFF, "desk", effect=None, group=6, seen=1, at=below)
+    ask = Asking(
+        paid(2, group=6), handed, a_record(4, Kind.TOOL, "find", scope=below, parent="#3", raw=SAID, shown=SAID)
+    )
+    ask.through(a_call(Kind.TOOL, "pay", {"n": 1}))
+    assert ask.cross(a_call(Kind.HANDOFF, "desk", 1, seq=8)).scope == below
+    assert ask.cross(a_call(Kind.TOOL, "find", {}, seq=9, scope=below, group=None)).value == SAID
+    assert ask.last.crossing.state == "s0"
 
 
 def test_a_replay_goes_by_the_clock_it_is_given() -> None:

@@ -258,3 +258,24 @@ def test_the_rows_that_a_write_changed_stand_with_it() -> None:
     beside = in_world(first=False)
     beside.through(of("move", {"id": "K1", "slot": "S1", "note": 1}))
     assert [one.row for one in beside.last.changes] == ["appointments[0]", "slots[0]"]
+
+
+def test_a_write_that_was_recorded_otherwise_leaves_its_tables_unknown() -> None:
+    asked = {"id": "K1", "slot": "S1"}
+    moved = a_record(2, Kind.TOOL, "move", effect="write", seen=asked, raw=SAID, shown=SAID)
+    ask = Asking(moved, policy=OF_WORLD, world=for_run(a_world(), OF_WORLD, first=False))
+    ask.through(of("move", asked))
+    assert (ask.last.changes, ask.last.unsettled) == ([], ["appointments", "slots"])
+
+
+def test_an_agent_that_begins_while_another_runs_is_beside_it() -> None:
+    """However many have come to their end since."""
+    ask = in_world()
+    first, second = (ask.cross(a_call(Kind.HANDOFF, "desk", seq, seq=seq)) for seq in (8, 9))
+    first.close(Closing(raw=1, shown=1))
+    third = ask.cross(a_call(Kind.HANDOFF, "desk", 10, seq=10))
+    scopes = [second.scope or "", third.scope or ""]
+    ask.cross(msgspec.structs.replace(of("move", {"id": "K1", "slot": "S1"}), seq=11, scope=scopes[0]))
+    told = ask.diverges(msgspec.structs.replace(of("look", {"id": "K1"}), seq=12, scope=scopes[1]))
+    assert told.kind is Divergence.WORLD_MISS
+    assert "side by side" in told.detail
