@@ -271,9 +271,9 @@ def test_a_write_that_was_recorded_otherwise_leaves_its_tables_unknown() -> None
 def test_an_agent_that_begins_while_another_runs_is_beside_it() -> None:
     """However many have come to their end since."""
     ask = in_world()
-    first, second = (ask.cross(a_call(Kind.HANDOFF, "desk", seq, seq=seq)) for seq in (8, 9))
+    first, second = (ask.cross(a_call(Kind.HANDOFF, "desk", seq, seq=seq, group=None)) for seq in (8, 9))
     first.close(Closing(raw=1, shown=1))
-    third = ask.cross(a_call(Kind.HANDOFF, "desk", 10, seq=10))
+    third = ask.cross(a_call(Kind.HANDOFF, "desk", 10, seq=10, group=None))
     scopes = [second.scope or "", third.scope or ""]
     ask.cross(msgspec.structs.replace(of("move", {"id": "K1", "slot": "S1"}), seq=11, scope=scopes[0]))
     told = ask.diverges(msgspec.structs.replace(of("look", {"id": "K1"}), seq=12, scope=scopes[1]))
