@@ -304,7 +304,8 @@ class Door(Listener):
         self._idle = threading.Condition()  # one thread a connection: guards how many are open
 
     def begin(self, trial: LiveTrial) -> None:
-        """Answer for this trial from now on."""
+        """Answer for this trial from now on, and nothing that was sent before it."""
+        self._refuse_waiting()
         self._trial = trial
         self._serving = threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
         self._serving.start()
@@ -317,11 +318,15 @@ class Door(Listener):
         if trial is not None:
             trial.stop()
         self.shutdown()
+        self._refuse_waiting()
+        self._serving = None
+
+    def _refuse_waiting(self) -> None:
+        """Refuse what was sent and nobody has taken: no trial runs now."""
         while select.select([self], [], [], 0)[0]:
             self.handle_request()
         with self._idle:
             self._idle.wait_for(lambda: not self._open, timeout=_JOIN_S)
-        self._serving = None
 
     def close(self) -> None:
         """Listen no more."""
