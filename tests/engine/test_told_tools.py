@@ -273,9 +273,8 @@ def test_an_agent_that_begins_while_another_runs_is_beside_it() -> None:
     ask = in_world()
     first, second = (ask.cross(a_call(Kind.HANDOFF, "desk", seq, seq=seq, group=None)) for seq in (8, 9))
     first.close(Closing(raw=1, shown=1))
-    third = ask.cross(a_call(Kind.HANDOFF, "desk", 10, seq=10, group=None))
-    scopes = [second.scope or "", third.scope or ""]
-    ask.cross(msgspec.structs.replace(of("move", {"id": "K1", "slot": "S1"}), seq=11, scope=scopes[0]))
-    told = ask.diverges(msgspec.structs.replace(of("look", {"id": "K1"}), seq=12, scope=scopes[1]))
+    ask.cross(msgspec.structs.replace(of("move", {"id": "K1", "slot": "S1"}), seq=10, scope=second.scope or ""))
+    third = ask.cross(a_call(Kind.HANDOFF, "desk", 11, seq=11, group=None))
+    told = ask.diverges(msgspec.structs.replace(of("look", {"id": "K1"}), seq=12, scope=third.scope or ""))
     assert told.kind is Divergence.WORLD_MISS
     assert "side by side" in told.detail
