@@ -155,6 +155,18 @@ def test_a_live_call_that_reaches_outside_is_told_whole() -> None:
     )
 
 
+def test_a_live_model_that_is_reached_past_its_boundary_is_told_whole() -> None:
+    ask = Asking()
+    with pytest.raises(BaseException, match="live_uncontrolled"):
+        ask.replay.dialled(None)
+    assert ask.told.divergence == Diverged(
+        kind=Divergence.LIVE_UNCONTROLLED,
+        place="end",
+        boundary="run",
+        detail="a live model was asked past its boundary",
+    )
+
+
 def test_more_of_a_stream_that_was_left_early_is_told_whole() -> None:
     ask = Asking(output(raw=UNSET, shown=UNSET, chunks=[OUTPUT["parts"][0]]))
     answer = ask.cross(a_call(Kind.MODEL, "planner", REQUEST, stream=True))
