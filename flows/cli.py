@@ -152,6 +152,58 @@ def retain(
         typer.echo(line)
 
 
+raw_app = typer.Typer(
+    help="Raw copies of what was pulled: sealed, each with an expiry, every reading written down.", no_args_is_help=True, rich_markup_mode=None
+)  # fmt: skip
+app.add_typer(raw_app, name="raw")
+
+
+@raw_app.command("ls")
+def raw_ls() -> None:
+    """List the raw copies: reference, source, name, size, key, and until when each may stay.
+
+    For example:
+
+      twiceshy raw ls
+    """
+    from flows.rawcopies import listed
+
+    for line in listed():
+        typer.echo(line)
+
+
+@raw_app.command("show")
+def raw_show(
+    ref: Annotated[str, typer.Argument(help="A reference of `twiceshy raw ls`.", metavar="{ref}")],
+    why: Annotated[
+        str, typer.Option(help="What it is read for; written to the log with your name.", show_default=False)
+    ],
+) -> None:
+    """Write a raw copy to standard output, opened with the key it was sealed under. What is personal in it is personal.
+
+    For example:
+
+      twiceshy raw show raw/3b0c... --why 'parser fault of ticket 118' > day.jsonl
+    """
+    from flows.rawcopies import read
+
+    typer.get_binary_stream("stdout").write(read(ref, why))
+
+
+@raw_app.command("log")
+def raw_log() -> None:
+    """Say who read which raw copy, when and why.
+
+    For example:
+
+      twiceshy raw log
+    """
+    from flows.rawcopies import readings
+
+    for line in readings():
+        typer.echo(line)
+
+
 @app.command("deploy")
 def deploy() -> None:
     """Set up the Prefect server at PREFECT_API_URL: work pool, limits, automations and the deployments of prefect.yaml. Done twice it changes nothing.

@@ -70,11 +70,12 @@ def refresh(
 
 
 def _pull_terms(place: Checkout, asked: Request) -> PullTerms:
+    lock = asked.lock(place)
     return PullTerms(
         harness_state=place.harness_state,
         workflows=place.tool_names,
         workflow=asked.workflow,
-        keep=partial(asked.keep, place),
+        keep=partial(asked.keep, place, lock) if lock else None,
         expires_at_ns=asked.expires_at_ns,
     )
 

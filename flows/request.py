@@ -11,7 +11,8 @@ from flows.inputs import readable
 from tasks.normalize.flagging import Rule
 from tasks.sources import registry
 from tasks.sources.source import Raw, Source, Window
-from twiceshy.redaction import refuse_sample_key
+from tasks.store import Lock
+from twiceshy.redaction import is_sample_key, refuse_sample_key
 
 RAW_DAYS = 30
 """Of a raw copy, where no policy says how long it may live."""
@@ -61,9 +62,18 @@ class Request:
         refuse_sample_key(key_id, source_is_sample=self.sample)
         place.keyring.key(key_id)
 
-    def keep(self, place: Checkout, raw: Raw) -> str:
-        """The reference of a raw copy, put away until it expires."""
-        return place.raw.put(raw.content, source=self.source.name, name=raw.name, expires_at_ns=self.expires_at_ns).ref
+    def keep(self, place: Checkout, lock: Lock, raw: Raw) -> str:
+        """The reference of a raw copy, sealed and put away until it expires."""
+        return place.raw.put(
+            raw.content, lock, source=self.source.name, name=raw.name, expires_at_ns=self.expires_at_ns
+        ).ref
+
+    def lock(self, place: Checkout) -> Lock | None:
+        """The key that seals raw copies: of the workflow that was named, else the first of a policy whose key is here; None where there is none, and then none is kept."""
+        named = [self.workflow] if self.workflow in place.redaction else sorted(place.redaction)
+        ids = [place.redaction[name].key_id for name in named if name]
+        fitting = [key_id for key_id in ids if key_id in place.keyring and (self.sample or not is_sample_key(key_id))]
+        return Lock(fitting[0], place.keyring.key(fitting[0])) if fitting else None
 
 
 def _raw_days(place: Checkout, workflow: str | None) -> int:

@@ -11,10 +11,10 @@ DAYS = sorted(file.name for file in SAMPLES.glob("*.jsonl"))
 AS_OF = "2026-11-23"
 
 
-def a_checkout(at: Path, days: int = 1, **paths: Path) -> Checkout:
-    """An empty corpus, and the first days of the samples under `samples/`. paths: settings of [paths] that differ."""
+def a_checkout(at: Path, days: int = 1, *, commands: str = "[]", **paths: Path) -> Checkout:
+    """An empty corpus, and the first days of the samples under `samples/`. commands: what is mounted, TOML; paths: settings of [paths] that differ."""
     held = {"policies": ROOT / "data/policies", "samples": "samples", **paths}
-    lines = ["[paths]", *(f'{name} = "{path}"' for name, path in held.items())]
+    lines = [f"commands = {commands}", "[paths]", *(f'{name} = "{path}"' for name, path in held.items())]
     at.mkdir(parents=True, exist_ok=True)
     (at / "twiceshy.toml").write_text("\n".join(lines), encoding="utf-8")
     give(at, days)

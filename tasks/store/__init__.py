@@ -6,12 +6,12 @@ Everything is written under another name and moved into place whole, so a reader
 from tasks.store.corpus import Corpus, Swept
 from tasks.store.database import Limits, connect
 from tasks.store.durable import parquet, write_whole
-from tasks.store.errors import ChangedMeanwhile, ForeignFrame, NoHardLinks, Unkept, UnknownGeneration
+from tasks.store.errors import ChangedMeanwhile, ForeignFrame, NoHardLinks, Unkept, UnknownGeneration, Unsealable
 from tasks.store.generation import WHOLE, Change, Contract, Snapshot, Store, append, replace
 from tasks.store.growing import Grown, Growth
 from tasks.store.manifest import Manifest, Part
 from tasks.store.published import Publication, Published
-from tasks.store.shelf import Kept, Shelf
+from tasks.store.shelf import Kept, Lock, Reading, Shelf
 
 __all__ = [
     "WHOLE",
@@ -24,17 +24,20 @@ __all__ = [
     "Growth",
     "Kept",
     "Limits",
+    "Lock",
     "Manifest",
     "NoHardLinks",
     "Part",
     "Publication",
     "Published",
+    "Reading",
     "Shelf",
     "Snapshot",
     "Store",
     "Swept",
     "Unkept",
     "UnknownGeneration",
+    "Unsealable",
     "append",
     "connect",
     "parquet",

@@ -45,6 +45,16 @@ def write_whole(path: Path, data: bytes, *, mode: int = 0o666) -> None:
     sync(path.parent)
 
 
+def appended(path: Path, line: bytes, *, mode: int = 0o600) -> None:
+    """One more line at the end of a file, whole and on the disk when this returns, whoever else appends."""
+    handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, mode)
+    try:
+        os.write(handle, line + b"\n")
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
 def sync(directory: Path) -> None:
     """The names in the directory are on the disk when this returns."""
     handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)

@@ -67,3 +67,14 @@ class ForeignFrame(InfrastructureError):
         return cls(
             f"table {table!r}: the frame differs from the contract in {', '.join(differing)}. Commit what `validated` gives."
         )
+
+
+class Unsealable(InfrastructureError):
+    """A sealed copy that this key does not open, or that is damaged."""
+
+    @classmethod
+    def at(cls, ref: str) -> Self:
+        """The reference."""
+        return cls(
+            f"{ref}: does not open under this key. It was sealed under another key of that id, or is damaged; pull the window again."
+        )

@@ -1,20 +1,23 @@
 """Shelves for what may hold raw values: raw copies of a source (`raw/`) and rows set aside (`quarantine/`), each with an expiry.
 
-Files are named by their digest, readable by their owner only, and never enter a generation. The label with the expiry is written before the content,
-so nothing is ever kept that no sweep would find.
+Files are named by the digest of what they hold, sealed under a redaction key, readable by their owner only, and never enter a generation. The label with the expiry
+is written before the content, so nothing is ever kept that no sweep would find. Every reading is written to `access.jsonl` before a byte is given.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
 from tasks.store import durable
 from tasks.store.errors import Unkept
+from tasks.store.sealing import opened, sealed
 from twiceshy import identity
 
+ACCESS = "access.jsonl"
 _REF = re.compile(r"[a-z]+/(?P<digest>[0-9a-f]{64})")
 
 
@@ -26,6 +29,26 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     name: str
     bytes: int
     expires_at_ns: int
+    key_id: str
+
+
+class Lock(NamedTuple):
+    """The redaction key that seals a copy, and its id."""
+
+    key_id: str
+    key: bytes
+
+    def __repr__(self) -> str:
+        return f"Lock({self.key_id!r}, ...)"
+
+
+class Reading(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of the access log: who read what, when (ns since the epoch), and what for."""
+
+    at_ns: int
+    reader: str
+    ref: str
+    why: str
 
 
 @dataclass(frozen=True)
@@ -34,7 +57,7 @@ class Shelf:
 
     root: Path
 
-    def put(self, data: bytes, *, source: str, name: str, expires_at_ns: int) -> Kept:
+    def put(self, data: bytes, lock: Lock, *, source: str, name: str, expires_at_ns: int) -> Kept:
         """Keep a copy. The same bytes again keep their label and first expiry, so a second pull changes nothing and prolongs nothing."""
         digest = durable.sha256(data)
         self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -42,19 +65,41 @@ class Shelf:
             kept = self._label(digest)
         except Unkept:
             kept = Kept(
-                ref=f"{self.root.name}/{digest}", source=source, name=name, bytes=len(data), expires_at_ns=expires_at_ns
+                ref=f"{self.root.name}/{digest}",
+                source=source,
+                name=name,
+                bytes=len(data),
+                expires_at_ns=expires_at_ns,
+                key_id=lock.key_id,
             )
             durable.write_whole(self._at(digest, "json"), identity.canonical(msgspec.to_builtins(kept)), mode=0o600)
         if not self._at(digest, "raw").exists():
-            durable.write_whole(self._at(digest, "raw"), data, mode=0o600)
+            if (
+                kept.key_id != lock.key_id
+            ):  # its content went missing under another key: the label has to name the one that opens it
+                kept = msgspec.structs.replace(kept, key_id=lock.key_id)
+                durable.write_whole(self._at(digest, "json"), identity.canonical(msgspec.to_builtins(kept)), mode=0o600)
+            durable.write_whole(self._at(digest, "raw"), sealed(data, lock.key, about=kept.ref), mode=0o600)
         return kept
 
-    def get(self, ref: str) -> bytes:
-        """The bytes kept at a reference. Raises Unkept."""
-        try:
-            return self._at(self._digest(ref), "raw").read_bytes()
-        except FileNotFoundError:
-            raise Unkept.at(ref) from None
+    def get(self, ref: str, key: Callable[[str], bytes], *, reader: str, why: str, at_ns: int) -> bytes:
+        """The bytes kept at a reference, opened with the key that `key` gives for an id. Raises Unkept, Unsealable, and what `key` raises."""
+        kept = self.label(ref)
+        path = self._at(self._digest(ref), "raw")
+        if not path.exists():
+            raise Unkept.at(ref)
+        opening = key(kept.key_id)
+        durable.appended(
+            self.root / ACCESS,
+            identity.canonical(msgspec.to_builtins(Reading(at_ns=at_ns, reader=reader, ref=ref, why=why))),
+        )
+        return opened(path.read_bytes(), opening, about=ref)
+
+    def readings(self) -> list[Reading]:
+        """Who read what, in the order of the reading."""
+        path = self.root / ACCESS
+        lines = path.read_bytes().splitlines() if path.exists() else []
+        return [msgspec.json.decode(line, type=Reading) for line in lines]
 
     def label(self, ref: str) -> Kept:
         """The label at a reference. Raises Unkept."""

@@ -16,11 +16,14 @@ def a_checkout(at: Path) -> Path:
 def test_retention_sweeps_what_expired(tmp_path: Path) -> None:
     from flows.checkout import Checkout
     from flows.retention import retention
+    from tasks.store import Lock
 
     place = Checkout.at(a_checkout(tmp_path))
-    kept = place.raw.put(b"{}", source="otlp", name="a.jsonl", expires_at_ns=int(EXPIRY.timestamp()) * 10**9)
+    kept = place.raw.put(
+        b"{}", Lock("k1", b"k" * 32), source="otlp", name="a.jsonl", expires_at_ns=int(EXPIRY.timestamp()) * 10**9
+    )
     assert retention.fn(root=str(tmp_path), as_of="2026-11-01T23:59:59+00:00")["raw"] == 0
-    assert place.raw.get(kept.ref) == b"{}"
+    assert place.raw.get(kept.ref, lambda _: b"k" * 32, reader="ann", why="a test", at_ns=1) == b"{}"
     assert retention.fn(root=str(tmp_path), as_of="2026-11-02T00:00:00+00:00")["raw"] == 1
     assert list(place.raw.labels()) == []
 

@@ -5,7 +5,7 @@ import msgspec
 import polars as pl
 import pytest
 
-from tasks.store import Published, Shelf, Unkept
+from tasks.store import Published
 from twiceshy.errors import FormatError
 
 LATER = time.time_ns() + 10**18
@@ -90,58 +90,3 @@ def test_strange_file_name_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(FormatError, match="cannot publish a file named"):
         Published(tmp_path / "published").publish("night", generation="c0", tables={}, files={name: b""})
     assert not (tmp_path / "published").exists()
-
-
-def test_raw_copy_is_private_and_labelled(tmp_path: Path) -> None:
-    raw = Shelf(tmp_path / "raw")
-    kept = raw.put(b"bytes", source="otlp", name="day.jsonl", expires_at_ns=5)
-    assert raw.get(kept.ref) == b"bytes"
-    assert raw.label(kept.ref) == kept
-    assert kept.ref.startswith("raw/")
-    assert {file.stat().st_mode & 0o777 for file in (tmp_path / "raw").iterdir()} == {0o600}
-    assert (tmp_path / "raw").stat().st_mode & 0o777 == 0o700
-
-
-def test_second_put_prolongs_nothing(tmp_path: Path) -> None:
-    raw = Shelf(tmp_path / "raw")
-    first = raw.put(b"bytes", source="otlp", name="day.jsonl", expires_at_ns=5)
-    assert raw.put(b"bytes", source="otlp", name="again.jsonl", expires_at_ns=9) == first
-    assert list(raw.labels()) == [first]
-
-
-def test_expired_copies_are_swept(tmp_path: Path) -> None:
-    raw = Shelf(tmp_path / "raw")
-    young = raw.put(b"young", source="otlp", name="b", expires_at_ns=11)
-    old = raw.put(b"old", source="otlp", name="a", expires_at_ns=10)
-    assert raw.sweep(now_ns=9, grace_ns=0) == []
-    assert raw.sweep(now_ns=10, grace_ns=0) == [old.ref]
-    assert raw.get(young.ref) == b"young"
-    with pytest.raises(Unkept, match="expired and was swept"):
-        raw.get(old.ref)
-
-
-def test_content_without_label_is_swept(tmp_path: Path) -> None:
-    raw = Shelf(tmp_path / "raw")
-    kept = raw.put(b"bytes", source="otlp", name="a", expires_at_ns=LATER * 2)
-    next((tmp_path / "raw").glob("*.json")).unlink()
-    (tmp_path / "raw/.tmp-77").write_bytes(b"")
-    assert raw.sweep(now_ns=time.time_ns(), grace_ns=DAY) == []
-    assert raw.get(kept.ref) == b"bytes"
-    raw.sweep(now_ns=LATER, grace_ns=DAY)
-    assert list((tmp_path / "raw").iterdir()) == []
-
-
-@pytest.mark.parametrize("ref", ["raw/../secret", "raw/secret", "/etc/passwd", ""])
-def test_reference_names_no_path(tmp_path: Path, ref: str) -> None:
-    (tmp_path / "raw").mkdir()
-    for folder in (tmp_path, tmp_path / "raw"):
-        (folder / "secret.raw").write_bytes(b"")
-    with pytest.raises(Unkept):
-        Shelf(tmp_path / "raw").get(ref)
-
-
-def test_reference_belongs_to_its_shelf(tmp_path: Path) -> None:
-    raw = Shelf(tmp_path / "raw")
-    kept = raw.put(b"bytes", source="otlp", name="a", expires_at_ns=1)
-    with pytest.raises(Unkept):
-        raw.get(kept.ref.replace("raw/", "quarantine/"))

@@ -5,7 +5,7 @@ import polars as pl
 
 from committing import LEFT
 from tasks.retain.step import Removed, Retention, retain
-from tasks.store import Corpus, Published, Shelf, replace
+from tasks.store import Corpus, Lock, Published, Shelf, replace
 
 LATER = time.time_ns() + 10**15
 """Some eleven days after the files of a test were written: no test waits for a grace period."""
@@ -18,8 +18,8 @@ def a_place(root: Path) -> tuple[Corpus, Published, Shelf]:
         head = corpus.head()
         frame = pl.DataFrame({"writer": ["w"], "number": [number]}, schema=LEFT.dtypes())
         corpus.commit([replace(LEFT, frame)], parent=head.id if head else None)
-    shelf.put(b"old", source="s", name="old.json", expires_at_ns=LATER)
-    shelf.put(b"new", source="s", name="new.json", expires_at_ns=LATER + 1)
+    shelf.put(b"old", Lock("k1", b"k" * 32), source="s", name="old.json", expires_at_ns=LATER)
+    shelf.put(b"new", Lock("k1", b"k" * 32), source="s", name="new.json", expires_at_ns=LATER + 1)
     return corpus, Published(root / "published"), shelf
 
 

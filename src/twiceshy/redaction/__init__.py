@@ -3,7 +3,7 @@
 `tasks/redact` builds on it; a replay passes live arguments through `Redactor.redact_arguments` before they are matched.
 """
 
-from twiceshy.redaction.keys import SAMPLE_KEY_ID, Keyring, NewKey, new_key, refuse_sample_key
+from twiceshy.redaction.keys import SAMPLE_KEY_ID, Keyring, NewKey, is_sample_key, new_key, refuse_sample_key
 from twiceshy.redaction.policy import FieldRule, Policy, load
 from twiceshy.redaction.redactor import RESTRICTED, Redactor
 
@@ -15,6 +15,7 @@ __all__ = [
     "NewKey",
     "Policy",
     "Redactor",
+    "is_sample_key",
     "load",
     "new_key",
     "refuse_sample_key",

@@ -76,9 +76,14 @@ def new_key(key_id: str | None = None) -> NewKey:
     return NewKey(named, secrets.token_hex(_BYTES))
 
 
+def is_sample_key(key_id: str) -> bool:
+    """Whether an id names the published key, in any spelling."""
+    return _normal(key_id) == _normal(SAMPLE_KEY_ID)
+
+
 def refuse_sample_key(key_id: str, *, source_is_sample: bool) -> None:
     """Raises ConfigurationError where the published key would redact anything but the samples: anybody could undo it."""
-    if _normal(key_id) == _normal(SAMPLE_KEY_ID) and not source_is_sample:
+    if is_sample_key(key_id) and not source_is_sample:
         raise ConfigurationError(
             f"key id {key_id!r} is the published key of the samples, so anybody could undo its pseudonyms. "
             "Make one with `twiceshy keys new`, set the variable it prints, and name its id as key_id in redaction.yaml."
