@@ -15,6 +15,7 @@ SOURCES = Registry(
         "claude_agent_sdk": "tasks.sources.claude_agent_sdk:source",
         "claude_code": "tasks.sources.claude_code:source",
         "codex": "tasks.sources.codex:source",
+        "inspect": "tasks.sources.inspect_logs.source:source",
         "langfuse": "tasks.sources.langfuse.source:source",
         "mlflow": "tasks.sources.mlflow:source",
         "openai_agents": "tasks.sources.openai_agents:source",

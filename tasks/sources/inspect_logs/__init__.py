@@ -1,0 +1,1 @@
+"""Inspect's evaluation logs: one JSON object, or the zip that `.eval` is."""
