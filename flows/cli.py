@@ -15,7 +15,8 @@ def refresh(
     source: Annotated[
         str,
         typer.Option(
-            help="The trace format: otlp, openai_chat, langfuse, or one that is installed.", show_default=False
+            help="The trace format: otlp, openai_chat, langfuse, langsmith, or one that is installed.",
+            show_default=False,
         ),
     ],
     path: Annotated[Path, typer.Option(help="A file of traces, gzip or not, or a folder of them.", show_default=False)],

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tasks.normalize.sides import RECORDED
 from tasks.normalize.tree import holed
+from tasks.sources.records import CONTRADICTED
 from twiceshy.envelope import Grade, Kind
 from twiceshy.matching import CALLS
 
@@ -115,7 +116,10 @@ def _order(facts: Facts) -> Grade:
     if facts.tree.integrity == "unordered":
         return _MISSING
     if facts.tree.integrity == "intact":
-        return _HELD
+        contradicted = any(CONTRADICTED in node.row["flags"] for node in facts.tree.nodes)
+        return (
+            _derived("the parents as named, which another order of the source contradicts") if contradicted else _HELD
+        )
     timed = any(node.row["start_ns"] is not None for node in facts.tree.nodes)
     return _derived(
         "a synthetic root; order from parents and times" if timed else "a synthetic root; order from the message index"

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     Row = dict[str, Any]
 
 _SIDES = ("proposed", "seen", "raw", "shown")
+_CAPS = {"langsmith": 25_000}
+"""Spans of one trace after which a source takes no more in; whole traces are only here."""
+
 _OWN_FLAGS = ("shadow_of:", "maybe_doubled", "orphan", "synthetic_root")
 
 
@@ -152,6 +155,8 @@ def _trace_row(whole: _Whole, spans: Sequence[Row], harness_state: str) -> Row:
         for row in spans
         for flag in row["flags"]
     }
+    if len(nodes) >= _CAPS.get(rows[0]["source"], len(nodes) + 1):
+        marks.add("trace_capped")
     if pinned.clock is not None and not any(row["clock_tz"] for row in rows):
         marks.add("tz_missing")
     label = blocks.outcome(whole.scores)

@@ -9,6 +9,7 @@ _BEGINNING = 65_536
 _MARKS = (
     ("inspect", rb"^PK\x03\x04"),
     ("logfire", rb"^PAR1|\"otel_scope_name\"|\"span_name\"\s*:"),
+    ("langsmith", rb"\"dotted_order\"|\"client\.beta\.sessions\.|\"run_type\"\s*:"),
     ("langfuse", rb"\"(?:parentObservationId|parent_observation_id|observations)\"\s*:"),
     ("claude_agent_sdk", rb"\"direction\"\s*:\s*\"(?:send|recv)\""),
     ("openai_agents", rb"\"object\"\s*:\s*\"trace(?:\.span)?\""),

@@ -24,6 +24,9 @@ SYNTHETIC = "synthetic"
 UNFINISHED = "unfinished"
 """The flag of a trace whose source says that it still goes on: what is missing of it may yet come."""
 
+CONTRADICTED = "tree_contradicted"
+"""Flag of a span whose source tells two orders that do not agree."""
+
 SIDES = ("proposed", "seen", "raw", "shown")
 _VALUES = ("messages_in", "messages_out", "system_text", "tool_defs", "model_params", "usage", "versions")
 # What says how a span came to us and not what it says: the same span in another spelling is an exact duplicate.

@@ -17,6 +17,7 @@ SOURCES = Registry(
         "codex": "tasks.sources.codex:source",
         "inspect": "tasks.sources.inspect_logs.source:source",
         "langfuse": "tasks.sources.langfuse.source:source",
+        "langsmith": "tasks.sources.langsmith.source:source",
         "mlflow": "tasks.sources.mlflow:source",
         "openai_agents": "tasks.sources.openai_agents:source",
         "openai_chat": "tasks.sources.openai_chat:source",
