@@ -237,7 +237,9 @@ def _state(loaded: LoadedCase, verdict: TrialVerdict, before: TrialVerdict, *, a
     if verdict.outcome is Outcome.DIVERGED:
         return "inconclusive", str(verdict.divergence.kind) if verdict.divergence else "diverged"
     own = {*loaded.case.invariants, *loaded.case.decided_by}
-    if own & set(broken(verdict)):
+    found = broken(verdict)
+    if own & set(found):
         return "killed", ""
-    crashed = verdict.failure in (Failure.CANDIDATE_CRASHED, Failure.CANDIDATE_TIMEOUT)
-    return "inconclusive", str(verdict.failure) if crashed else "it FAILED on ids that are not the case's own"
+    if verdict.failure in (Failure.CANDIDATE_CRASHED, Failure.CANDIDATE_TIMEOUT):
+        return "inconclusive", str(verdict.failure)
+    return "inconclusive", f"it FAILED on {', '.join(found)}, which `invariants` of the case does not name"

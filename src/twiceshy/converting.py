@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import tempfile
-from difflib import unified_diff
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 from msgspec import UNSET
 
-from twiceshy import casefile
+from twiceshy import casefile, documents
 from twiceshy.casefile import Judge, Opportunity
 from twiceshy.envelope import Effect, Kind
 from twiceshy.errors import CaseError
@@ -75,8 +74,8 @@ def diff(loaded: LoadedCase, made: Conversion, root: Path) -> str:
     here = (path.relative_to(root.resolve()) if path.is_relative_to(root.resolve()) else loaded.path).as_posix()
     before = (loaded.path / "case.yaml").read_text(encoding="utf-8")
     parts = [
-        _file(f"{here}/case.yaml", before, made.case_text),
-        _file(f"{here}/{casefile.WORLD}", None, made.world_text),
+        documents.patch(f"{here}/case.yaml", before, made.case_text),
+        documents.patch(f"{here}/{casefile.WORLD}", None, made.world_text),
     ]
     return "".join(parts)
 
@@ -125,10 +124,3 @@ def _yaml(written: dict[str, Any]) -> str:
     import yaml
 
     return str(yaml.safe_dump(written, sort_keys=False, allow_unicode=True, width=120))
-
-
-def _file(path: str, before: str | None, after: str) -> str:
-    head = f"diff --git a/{path} b/{path}\n" + ("new file mode 100644\n" if before is None else "")
-    named = "/dev/null" if before is None else f"a/{path}"
-    lines = unified_diff((before or "").splitlines(keepends=True), after.splitlines(keepends=True), named, f"b/{path}")
-    return head + "".join(lines)

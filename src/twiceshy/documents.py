@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from difflib import unified_diff
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -17,17 +18,21 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _QUOTE = "Quote a text that holds ': ', as conditions with a selector do."
+_UNENDED = "\\ No newline at end of file"
 _AT = re.compile(r" - at `(?:key in )?(?P<path>\$[^`]*)`$")
 _UNKNOWN = re.compile(r"Object contains unknown field `(?P<name>[^`]*)`")
 
 
 class Document:
-    """A parsed YAML file: its value, and the line on which each part of it begins (`$.tools.get_order.effect`)."""
+    """A parsed YAML file: its value, and the line on which each part of it begins (`$.tools.get_order.effect`).
 
-    def __init__(self, path: Path) -> None:
+    text: what it would hold, in place of what it holds.
+    """
+
+    def __init__(self, path: Path, text: str | None = None) -> None:
         self.path = path
         self.lines: dict[str, int] = {}
-        self.value = self._parsed()
+        self.value = self._parsed(text)
 
     def line(self, path: str) -> int | None:
         """The line where a part begins; `[...]` in a path stands for any key; None where that fits several places."""
@@ -57,11 +62,11 @@ class Document:
             self.path, f"unknown key {name!r} at {path}.", line=self.line(f"{path}.{name}"), hint=nearest(name, known)
         )
 
-    def _parsed(self) -> Any:
+    def _parsed(self, text: str | None) -> Any:
         import yaml
 
         try:
-            text = self.path.read_text(encoding="utf-8")
+            text = self.path.read_text(encoding="utf-8") if text is None else text
             node = yaml.compose(text, Loader=yaml.SafeLoader)
         except FileNotFoundError:
             raise InputError.missing(self.path) from None
@@ -100,6 +105,14 @@ class Document:
 def read(path: Path, shape: type[T], *, error: type[InputError] = FormatError) -> T:
     """The YAML file at `path` as `shape`. Raises `error` (or FormatError, InputError) with file and line."""
     return Document(path).into(shape, error=error)
+
+
+def patch(path: str, before: str | None, after: str) -> str:
+    """What `git apply` makes `after` of the file at `path` with; `before` is None where there is none yet."""
+    head = f"diff --git a/{path} b/{path}\n" + ("new file mode 100644\n" if before is None else "")
+    named = "/dev/null" if before is None else f"a/{path}"
+    lines = unified_diff((before or "").splitlines(keepends=True), after.splitlines(keepends=True), named, f"b/{path}")
+    return head + "".join(line if line.endswith("\n") else f"{line}\n{_UNENDED}\n" for line in lines)
 
 
 def _scalar(node: yaml.Node) -> Any:

@@ -5,22 +5,26 @@ A hint is what a server says of itself: it may propose a read, and a person deci
 
 from __future__ import annotations
 
-import difflib
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
+from twiceshy import documents
 from twiceshy.envelope import Effect, Kind
+from twiceshy.errors import FormatError
 from twiceshy.identity import canonical
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+    from pathlib import Path
 
     from twiceshy.documents import Document
     from twiceshy.envelope import Envelope
     from twiceshy.policy import ToolsPolicy
 
+_EFFECT = re.compile(r"""(\beffect["']?:\s*)["']?(?:read|none)\b["']?""")
 LISTING = "tools/list"
 """The crossing in which an MCP client's adapter records what its server lists."""
 
@@ -82,25 +86,49 @@ def proposals(known: Mapping[str, Evidence], policy: ToolsPolicy) -> dict[str, P
 
 
 def diff(document: Document | None, path: str, made: Mapping[str, Proposal], workflow: str) -> str:
-    """The proposals as a unified diff of tools.yaml at `path`; empty where there are none. document: the file as it is, None where there is none."""
+    """The proposals as a diff of tools.yaml at `path`, for `git apply`; empty where there are none. document: the file as it is, None where there is none.
+
+    Raises FormatError for a file that is written in another way than lines can be put into (as `tools: {a: {effect: read}}`).
+    """
     if not made:
         return ""
-    before = [] if document is None else document.path.read_text(encoding="utf-8").splitlines()
-    after = [*before] if document is not None else [f"workflow: {workflow}", "version: 1", "tools:"]
+    if document is None:
+        lines = [f"workflow: {workflow}", "version: 1", "tools:", *(_line(*one) for one in made.items())]
+        return documents.patch(path, None, "".join(f"{line}\n" for line in lines))
+    before = document.path.read_text(encoding="utf-8")
+    after = "".join(f"{line}\n" for line in _written(document, before.splitlines(), made))
+    _check(document.path, after, made)
+    return documents.patch(path, before, after)
+
+
+def _written(document: Document, lines: list[str], made: Mapping[str, Proposal]) -> list[str]:
     fresh = []
     for name, proposal in made.items():
-        line = document.line(f"$.tools.{name}.effect") if document is not None else None
-        listed = document is not None and document.line(f"$.tools.{name}") is not None
-        if line is not None:
-            after[line - 1] = (
-                after[line - 1].replace("effect: read", "effect: write").replace("effect: none", "effect: write")
-            )
-        elif not listed:
-            fresh.append(f"  {_key(name)}: {{effect: {proposal.effect}}}  # {proposal.why}")
-    at = _end_of_tools(after)
-    after[at:at] = fresh
-    old = path if document is not None else "/dev/null"
-    return "".join(f"{line}\n" for line in difflib.unified_diff(before, after, old, path, lineterm=""))
+        at = document.line(f"$.tools.{name}.effect")
+        if at is not None:
+            lines[at - 1] = _EFFECT.sub(r"\1write", lines[at - 1], count=1)
+        elif document.line(f"$.tools.{name}") is None:
+            fresh.append(_line(name, proposal))
+    end = _end_of_tools(lines)
+    return [*lines[:end], *fresh, *lines[end:]]
+
+
+def _check(path: Path, text: str, made: Mapping[str, Proposal]) -> None:
+    """That the text says what is proposed: a diff that says something else, or nothing, is worse than none."""
+    try:
+        tools = documents.Document(path, text).value["tools"]
+        said = {name: tools[name]["effect"] for name in made}
+    except (FormatError, KeyError, TypeError):
+        said = {}
+    if said != {name: str(proposal.effect) for name, proposal in made.items()}:
+        wanted = ", ".join(f"{_key(name)}: {{effect: {proposal.effect}}}" for name, proposal in made.items())
+        raise FormatError.at(
+            path, f"no diff can be made of a file that is written like this. Propose by hand: {wanted}"
+        )
+
+
+def _line(name: str, proposal: Proposal) -> str:
+    return f"  {_key(name)}: {{effect: {proposal.effect}}}  # {proposal.why}"
 
 
 def _tell(found: dict[str, Evidence], envelope: Envelope) -> None:

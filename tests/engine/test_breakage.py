@@ -104,6 +104,11 @@ def a_run(text: str, state: Any, *, equivalent: bool = False) -> BreakRun:
     )  # fmt: skip
 
 
+def test_a_failure_that_is_not_the_cases_own_is_named() -> None:
+    state, why = _state(a_case(an_envelope(), invariants=[OWN]), failed(OTHER), PASSED, applied=True)
+    assert (state, why) == ("inconclusive", f"it FAILED on {OTHER}, which `invariants` of the case does not name")
+
+
 def broken_case(
     *runs: BreakRun, passed: bool = True, calls: Any = (), isolation: str = "hermetic", **case: Any
 ) -> BrokenCase:

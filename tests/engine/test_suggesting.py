@@ -1,12 +1,18 @@
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from builders import a_crossing, a_policy, an_envelope
 from twiceshy import documents, policy
 from twiceshy.envelope import Effect, Envelope
+from twiceshy.errors import FormatError
 from twiceshy.policy import ToolsPolicy
 from twiceshy.suggesting import LISTING, diff, evidence, hinted, proposals
 
+GIT = shutil.which("git") or "git"
 READ, WRITE = Effect.READ, Effect.WRITE
 
 
@@ -67,10 +73,9 @@ def test_diff_is_what_a_person_applies(tmp_path: Path) -> None:
     )
     made = proposals(evidence([], {"get": WRITE, "look": READ, "a.b": WRITE}), policy.load(file))
     text = diff(documents.Document(file), "tools.yaml", made, "w")
-    assert text.startswith("--- tools.yaml\n+++ tools.yaml\n")
+    assert text.startswith("diff --git a/tools.yaml b/tools.yaml\n--- a/tools.yaml\n+++ b/tools.yaml\n")
     assert "-    effect: read\n+    effect: write\n" in text
-    applied = applying(file.read_text(encoding="utf-8"), text)
-    file.write_text(applied, encoding="utf-8")
+    apply(text, tmp_path)
     after = policy.load(file)
     assert {name: tool.effect for name, tool in after.tools.items()} == {"get": WRITE, "look": READ, "a.b": WRITE}
     assert after.of("get").reads == ("orders",)
@@ -80,7 +85,7 @@ def test_diff_is_what_a_person_applies(tmp_path: Path) -> None:
 def test_new_workflow_gets_a_whole_file() -> None:
     made = proposals(evidence([], {"get": READ}), a_policy("w"))
     text = diff(None, "data/policies/w/tools.yaml", made, "w")
-    assert text.startswith("--- /dev/null\n")
+    assert "--- /dev/null\n" in text
     assert "+workflow: w\n" in text
     assert "+  get: {effect: read}  # " in text
 
@@ -89,17 +94,31 @@ def test_nothing_to_say_is_no_diff() -> None:
     assert diff(None, "tools.yaml", {}, "w") == ""
 
 
-def applying(before: str, text: str) -> str:
-    """The file after a unified diff of one file, whose hunks hold every line in order."""
-    lines, at, made = before.splitlines(), 0, []
-    for line in text.splitlines()[2:]:
-        if line.startswith("@@"):
-            start = int(line.split()[1][1:].partition(",")[0]) - 1
-            made += lines[at:start]
-            at = start
-        elif line.startswith("+"):
-            made.append(line[1:])
-        else:
-            made += [line[1:]] if line.startswith(" ") else []
-            at += 1
-    return "\n".join([*made, *lines[at:]]) + "\n"
+@pytest.mark.parametrize(
+    "text",
+    [
+        "workflow: w\ntools:\n  get: {effect: read}",
+        "workflow: w\ntools:\n  get: {effect: 'read', reads: [a]}  # get it\n",
+        'workflow: w\ntools:\n  get:\n    effect:   "none"\n',
+    ],
+)
+def test_however_an_effect_is_written(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "data/policies/w/tools.yaml"
+    file.parent.mkdir(parents=True)
+    file.write_text(text, encoding="utf-8")
+    made = proposals(evidence([], {"get": WRITE, "pay": WRITE}), policy.load(file))
+    apply(diff(documents.Document(file), "data/policies/w/tools.yaml", made, "w"), tmp_path)
+    assert {name: tool.effect for name, tool in policy.load(file).tools.items()} == {"get": WRITE, "pay": WRITE}
+
+
+@pytest.mark.parametrize("tools", ["{get: {effect: read}}", "\n    get: {effect: read}"])
+def test_a_file_that_lines_do_not_fit_is_refused(tools: str, tmp_path: Path) -> None:
+    file = tmp_path / "tools.yaml"
+    file.write_text(f"workflow: w\ntools: {tools}\n", encoding="utf-8")
+    made = proposals(evidence([], {"pay": WRITE}), policy.load(file))
+    with pytest.raises(FormatError, match=r"no diff can be made of .* pay: \{effect: write\}"):
+        diff(documents.Document(file), "tools.yaml", made, "w")
+
+
+def apply(text: str, folder: Path) -> None:
+    subprocess.run([GIT, "apply"], cwd=folder, input=text, text=True, check=True)

@@ -42,7 +42,7 @@ def test_suggest_writes_nothing(tmp_path: Path) -> None:
     before = (root / "data/policies/shop/tools.yaml").read_bytes()
     ran = twiceshy("tools", "suggest", "shop", "--traces", "traces", "--mcp", "listing.json", cwd=root)
     assert ran.code == 0, ran.err
-    assert ran.out.startswith("--- data/policies/shop/tools.yaml\n")
+    assert "\n--- a/data/policies/shop/tools.yaml\n" in ran.out
     assert "+  pay: {effect: write}  # its server hints that it writes; 0 calls in 0 traces\n" in ran.out
     assert "+  add_note:" in ran.out
     assert (root / "data/policies/shop/tools.yaml").read_bytes() == before
@@ -63,3 +63,20 @@ def test_a_first_policy_needs_no_catalog(tmp_path: Path) -> None:
     assert "+  add_note:" in ran.out
     lost = twiceshy("tools", "suggest", "shop", "--cases", "nowhere", cwd=root)
     assert (lost.code, lost.err) == (2, "twiceshy: nowhere: no such folder of recorded runs.\n")
+
+
+def test_nothing_to_go_by_is_not_green(tmp_path: Path) -> None:
+    root = a_checkout(tmp_path)
+    (root / "empty").mkdir()
+    ran = twiceshy("tools", "suggest", "shop", "--traces", "empty", cwd=root)
+    assert (ran.code, ran.out) == (5, "")
+    assert "no recorded run of shop and no hint" in ran.err
+
+
+def test_a_listing_that_is_none_is_refused(tmp_path: Path) -> None:
+    root = a_checkout(tmp_path)
+    for wrong in ([1, 2], {"result": {"tools": []}}, {"tools": [{"annotations": {"destructiveHint": True}}]}):
+        (root / "listing.json").write_text(json.dumps(wrong), encoding="utf-8")
+        ran = twiceshy("tools", "suggest", "shop", "--traces", "traces", "--mcp", "listing.json", cwd=root)
+        assert (ran.code, ran.out) == (2, ""), wrong
+        assert ran.err.startswith("twiceshy: listing.json: no tools/list result"), wrong

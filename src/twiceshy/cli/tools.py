@@ -30,7 +30,7 @@ Traces = Annotated[
     list[Path] | None,
     typer.Option(
         "--traces",
-        help="A folder with further recorded runs (envelope.jsonl), as data/corpus/proposed.",
+        help="A folder with further recorded runs (envelope.jsonl), as data/corpus/proposed, or what --run kept.",
         show_default=False,
     ),
 ]
@@ -69,9 +69,15 @@ def lint(workflow: Workflow, traces: Traces = None, cases: CasesOption = None) -
 def suggest(workflow: Workflow, traces: Traces = None, mcp: Listing = None, cases: CasesOption = None) -> None:
     """Propose effects of tools from MCP hints and recorded traces, as a diff of tools.yaml. A person applies it; nothing is written.
 
+    Exit codes: 0 whatever is proposed, 5 there is neither a hint nor a trace to go by.
+
     For example:
 
-      twiceshy tools suggest refund --mcp listing.json > tools.diff
+      twiceshy tools suggest refund --mcp listing.json | git apply
+
+      twiceshy record -c refund -o traces/run.jsonl --run runs/first --input '{"message": "..."}'
+
+      twiceshy tools suggest refund --traces runs
     """
     from twiceshy import documents, policy, suggesting
 
@@ -80,7 +86,7 @@ def suggest(workflow: Workflow, traces: Traces = None, mcp: Listing = None, case
     held = policy.load(path) if path.exists() else policy.ToolsPolicy(workflow=workflow)
     hints: dict[str, Any] = {}
     for file in mcp or ():
-        for name, effect in suggesting.hinted(_json(file)).items():
+        for name, effect in suggesting.hinted(_listing(file)).items():
             hints[name] = max(effect, hints.get(name, effect))  # "write" > "read": the stricter
     known = suggesting.evidence(_envelopes(config, workflow, traces, cases), hints)
     made = suggesting.proposals(known, held)
@@ -88,6 +94,9 @@ def suggest(workflow: Workflow, traces: Traces = None, mcp: Listing = None, case
     shown = path.relative_to(config.root) if path.is_relative_to(config.root) else path
     typer.echo(suggesting.diff(document, str(shown), made, workflow), nl=False)
     typer.echo(f"{len(made)} proposed for {len(known)} tools", err=True)
+    if not known:
+        typer.echo(f"no recorded run of {workflow} and no hint: name some by --traces or --mcp", err=True)
+        raise typer.Exit(5)
 
 
 def _told(refuted: Refutation, held: ToolsPolicy) -> str:
@@ -132,6 +141,15 @@ def _envelopes(
             if envelope.workflow == workflow and envelope.trace_id not in seen:
                 seen.add(envelope.trace_id)
                 yield envelope
+
+
+def _listing(path: Path) -> Any:
+    """The result of tools/list in a file, or the list of tools alone."""
+    listing = _json(path)
+    tools = listing.get("tools") if isinstance(listing, dict) else listing
+    if not isinstance(tools, list) or not all(isinstance(tool, dict) and "name" in tool for tool in tools):
+        raise FormatError.at(path, 'no tools/list result: {"tools": [{"name": ..., "annotations": {...}}]} is.')
+    return listing
 
 
 def _json(path: Path) -> Any:
