@@ -22,6 +22,8 @@ SOURCES = Registry(
         "openai_agents": "tasks.sources.openai_agents:source",
         "openai_chat": "tasks.sources.openai_chat:source",
         "otlp": "tasks.sources.otlp:source",
+        "swe_agent": "tasks.sources.swe_agent:source",
+        "who_and_when": "tasks.sources.who_and_when:source",
     },
     group="twiceshy.sources",
 )
