@@ -12,12 +12,14 @@ if TYPE_CHECKING:
 SOURCES = Registry(
     "source",
     built_in={
+        "braintrust": "tasks.sources.braintrust:source",
         "claude_agent_sdk": "tasks.sources.claude_agent_sdk:source",
         "claude_code": "tasks.sources.claude_code:source",
         "codex": "tasks.sources.codex:source",
         "inspect": "tasks.sources.inspect_logs.source:source",
         "langfuse": "tasks.sources.langfuse.source:source",
         "langsmith": "tasks.sources.langsmith.source:source",
+        "logfire": "tasks.sources.logfire:source",
         "mlflow": "tasks.sources.mlflow:source",
         "openai_agents": "tasks.sources.openai_agents:source",
         "openai_chat": "tasks.sources.openai_chat:source",
