@@ -10,6 +10,15 @@ from twiceshy.errors import ConfigurationError
 app = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
 
 
+_Path = Annotated[
+    str | None,
+    typer.Option(
+        help="A file of traces, gzip or not, or a folder of them. Of langfuse and langsmith also the address of the API; its keys are LANGFUSE_PUBLIC_KEY and LANGFUSE_SECRET_KEY, or LANGSMITH_API_KEY.",
+        show_default="LANGFUSE_HOST or LANGSMITH_ENDPOINT",
+    ),
+]
+
+
 @app.command("refresh")
 def refresh(
     source: Annotated[
@@ -19,7 +28,7 @@ def refresh(
             show_default=False,
         ),
     ],
-    path: Annotated[Path, typer.Option(help="A file of traces, gzip or not, or a folder of them.", show_default=False)],
+    path: _Path = None,
     flagged: Annotated[
         str | None,
         typer.Option(
@@ -48,15 +57,12 @@ def refresh(
       twiceshy refresh --source otlp --path traces/
 
       twiceshy refresh --source openai_chat --path runs.jsonl.gz --workflow airline --flagged 'reward == 0.0'
+
+      twiceshy refresh --source langfuse --path https://cloud.langfuse.com --window 2026-11-01/2026-11-02
     """
     asked: dict[str, Any] = {
-        "source": source,
-        "path": str(path),
-        "flagged": flagged,
-        "window": window,
-        "workflow": workflow,
-        "as_of": as_of,
-    }
+        "source": source, "path": path, "flagged": flagged, "window": window, "workflow": workflow, "as_of": as_of,
+    }  # fmt: skip
     from flows.running import run_refresh
 
     for line in run_refresh(asked):

@@ -39,7 +39,7 @@ SEED = "twiceshy"
 @flow(name="refresh", flow_run_name="refresh-{source}", timeout_seconds=4 * 3600, persist_result=False)
 def refresh(
     source: str,
-    path: str,
+    path: str | None = None,
     flagged: str | None = None,
     window: str | None = None,
     workflow: str | None = None,
@@ -63,6 +63,7 @@ def refresh(
         draft = _normalized(place, asked, head, pulled, safe, rejudged)
         admitted, signatures = _admitted(place, draft, safe)
         generation = draft.commit(place.corpus)
+        asked.taken_in()
         propose(admitted.proposals, place.proposed)
     account = account_of(place, draft, admitted, signatures, generation) | {"rejudged": len(rejudged)}
     leave(account)

@@ -1,13 +1,13 @@
 """One refresh as somebody asked for it, checked before anything runs."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 from typing import Self
 
-from flows import times
+from flows import reaching, times
 from flows.checkout import Checkout
-from flows.inputs import readable
+from flows.inputs import address, readable
 from tasks.normalize.flagging import Rule
 from tasks.sources import registry
 from tasks.sources.source import Raw, Source, Window
@@ -35,26 +35,37 @@ class Request:
         place: Checkout,
         *,
         source: str,
-        path: str,
+        path: str | None = None,
         flagged: str | None = None,
         window: str | None = None,
         workflow: str | None = None,
         as_of: date,
     ) -> Self:
-        """Raises InputError for a path that is not there or empty, and for a source, expression, window or workflow that nobody knows."""
-        at = readable(Path(path))
+        """Raises InputError for a path that is not there or empty, and for a source, expression, window or workflow that nobody knows; ConfigurationError for lacking keys."""
+        found = registry.named(source)
+        where = path or reaching.host(found)
+        url = address(where)
         start, end = times.window(window) if window else (None, None)
         made = cls(
-            source=registry.named(source),
-            window=Window(paths=(at,), start_ns=start, end_ns=end),
+            source=found,
+            window=Window(paths=() if url else (readable(Path(where)),), start_ns=start, end_ns=end),
             rule=Rule(flagged) if flagged else None,
             workflow=place.known(workflow) if workflow else None,
             expires_at_ns=times.start_of(as_of) + _raw_days(place, workflow) * times.DAY_NS,
-            sample=place.is_sample(at),
+            sample=url is None and place.is_sample(Path(where)),
         )
+        if url is not None:
+            lock = made.lock(place)
+            vault = reaching.Vault(place, lock, found.name, made.expires_at_ns) if lock else None
+            made = replace(made, window=replace(made.window, api=reaching.api(place, found, made.window, url, vault)))
         if workflow in place.redaction:
             made.refuse_sample_key(place, workflow)
         return made
+
+    def taken_in(self) -> None:
+        """The pages of an API are in a generation: the next refresh of this window asks anew."""
+        if self.window.api is not None:
+            self.window.api.spool.done()
 
     def refuse_sample_key(self, place: Checkout, workflow: str) -> None:
         """Raises ConfigurationError where the published key would redact what is no sample, KeyMissing where there is no key."""

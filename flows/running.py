@@ -7,13 +7,14 @@ from typing import Any
 
 from flows import times
 from flows.console import Steps, lines, unjudged
-from flows.inputs import readable
+from flows.inputs import address, readable
 from flows.surroundings import server, settle
 
 
 def run_refresh(asked: Mapping[str, Any], root: str = ".") -> Iterator[str]:
     """The account of a refresh."""
-    readable(Path(asked["path"]))
+    if asked.get("path") and address(asked["path"]) is None:
+        readable(Path(asked["path"]))
     settle()
     from flows.checkout import Checkout
     from flows.request import Request

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import time
 import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,10 +14,11 @@ import zstandard
 
 from tasks.sources import evidence
 from tasks.sources.records import Score, Span, score_frame, span_frame, span_row
+from tasks.sources.spool import Spool
 from twiceshy.errors import FormatError, InfrastructureError, InputError, Unrecordable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     import polars as pl
 
@@ -27,10 +29,21 @@ MAX_SPAN_BYTES = 16_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Window:
-    """What to pull: files, or folders of files; and the time in which a trace must have begun, ns since the epoch, end excluded."""
+class Api:
+    """Where the API of a source is, its keys by the names of their variables, and where its pages are kept until they are taken in."""
 
-    paths: tuple[Path, ...]
+    url: str
+    keys: Mapping[str, str] = field(repr=False)
+    spool: Spool = field(default_factory=Spool, repr=False)
+    sleep: Callable[[float], None] = field(default=time.sleep, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """What to pull: files or folders of files, or an API; and the time in which a trace must have begun, ns since the epoch, end excluded."""
+
+    paths: tuple[Path, ...] = ()
+    api: Api | None = None
     start_ns: int | None = None
     end_ns: int | None = None
 
@@ -166,7 +179,11 @@ class FileSource:
     suffixes: frozenset[str] = JSON_SUFFIXES
 
     def fetch(self, window: Window) -> Iterator[Raw]:
-        """The files of the window."""
+        """The files of the window. Raises InputError for one that names an API."""
+        if window.api is not None:
+            raise InputError(
+                f"source {self.name!r} is read from files, and {window.api.url} is an address. Name a file or a folder."
+            )
         return files(window, self.suffixes)
 
     def spans(self, raw: Raw, *, harness_state: str) -> Mapped:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tasks.sources import reading, tabular
-from tasks.sources.langfuse import columns, observations, rows, scores
+from tasks.sources.langfuse import api, columns, observations, rows, scores
 from tasks.sources.langfuse.observations import NAME
 from tasks.sources.otlp_fields import BadSpan
 from tasks.sources.otlp_requests import Unreadable
+from tasks.sources.paging import ApiSource
 from tasks.sources.reading import Own
 from tasks.sources.source import JSON_SUFFIXES, FileSource, Intake, Mapped, Raw
 
@@ -44,4 +45,9 @@ def _enter(row: Row, intake: Intake) -> None:
     intake.known = True
 
 
-source = FileSource(NAME, spans, JSON_SUFFIXES | tabular.SUFFIXES)
+source = ApiSource(
+    files=FileSource(NAME, spans, JSON_SUFFIXES | tabular.SUFFIXES),
+    pages=api.pages,
+    keys=(api.PUBLIC, api.SECRET),
+    host=api.HOST,
+)

@@ -62,6 +62,11 @@ def carried(row: Row) -> Carried:
         parent = ordered[-2]
     elif ordered and not _agree(ordered, run, parent, trace):
         flags.add(CONTRADICTED)
+    flags |= (
+        {"ref_unresolved"}
+        if any(held.get(f"{side}_s3_urls") and not held.get(side) for side in ("inputs", "outputs"))
+        else set()
+    )
     error = held.get("error")
     return Carried(
         trace_id=ids.trace_id(trace, NAME, flags), span_id=ids.span_id(run, NAME, flags), parent_span_id=ids.parent_id(parent, NAME),

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tasks.sources import otlp_requests, reading, tabular
-from tasks.sources.langsmith import feedback, managed, rows, runs
+from tasks.sources.langsmith import api, feedback, managed, rows, runs
 from tasks.sources.langsmith.runs import NAME
 from tasks.sources.otlp_fields import BadSpan
 from tasks.sources.otlp_requests import Unreadable
+from tasks.sources.paging import ApiSource
 from tasks.sources.reading import Own
 from tasks.sources.source import JSON_SUFFIXES, FileSource, Intake, Mapped, Raw
 
@@ -68,4 +69,10 @@ def _stream(raw: Raw, intake: Intake) -> None:
         intake.reject(bad.reason, "row", "session", raw.content)
 
 
-source = FileSource(NAME, spans, JSON_SUFFIXES | tabular.SUFFIXES)
+source = ApiSource(
+    files=FileSource(NAME, spans, JSON_SUFFIXES | tabular.SUFFIXES),
+    pages=api.pages,
+    keys=(api.KEY,),
+    more=(api.PROJECT,),
+    host=api.HOST,
+)
