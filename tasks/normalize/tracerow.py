@@ -12,6 +12,7 @@ from tasks.normalize import blocks, grades
 from tasks.normalize.crossings import crossed
 from tasks.normalize.duplicates import distinct, shadow
 from tasks.normalize.flagging import flagged
+from tasks.normalize.growing import latest
 from tasks.normalize.tree import NUMBERED, grown
 from tasks.sources.records import NORM_VERSION, SYNTHETIC
 from twiceshy.envelope import Kind
@@ -74,7 +75,7 @@ def ended_in_error(rows: Sequence[Row]) -> bool:
 
 
 def _tree(rows: Sequence[Row]) -> Tree:
-    tree = grown(_as_redacted(row) for row in distinct(rows))
+    tree = grown(_as_redacted(row) for row in latest(distinct(rows)))
     shadow(tree.nodes)
     return tree
 
