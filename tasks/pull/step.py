@@ -98,7 +98,8 @@ def pull(source: Source, window: Window, terms: Terms, known: Known | None = Non
     files = [held.only(chosen) for held in read]
     spans, scores = _joined(files)
     if unchanged:
-        wanted = {*_short(spans, known)["trace_id"], *known.retake}
+        judged = set(chosen) - set(spans["trace_id"])
+        wanted = {*_short(spans, known)["trace_id"], *known.retake, *judged}
         again = _again(source, window, {raw.name for raw in unchanged}, wanted, terms)
         spans, scores = _joined([*files, *again])
     spans = marked(spans, caps(pl.concat([SpanRecords.no_rows(), *(held.spans for held in read)])))
@@ -201,7 +202,12 @@ def _chosen(read: list[_File], window: Window, known: Known) -> pl.Series:
         | began_in(window)
         | pl.col("trace_id").is_in(known.spans["trace_id"].unique().implode())
     )
-    return began.filter(inside & pl.col("trace_id").is_in(fresh.unique().implode()))["trace_id"].sort()
+    found = began.filter(inside & pl.col("trace_id").is_in(fresh.unique().implode()))["trace_id"]
+    # A score that came by itself, in a file or page of scores: its trace is read again from the files that have it.
+    judged = scores.join(known.spans, on="trace_id", how="semi").join(known.scores, on="score_id", how="anti")[
+        "trace_id"
+    ]
+    return pl.concat([found, judged]).unique().sort()
 
 
 def _short(spans: pl.DataFrame, known: Known) -> pl.DataFrame:

@@ -230,6 +230,13 @@ def test_metadata_cut_at_200_characters_is_flagged(cut: str) -> None:
     assert read(lines(held | {"metadata": {"note": cut[:199]}}), "rows.jsonl").spans["flags"].to_list() == [[]]
 
 
+@pytest.mark.parametrize(("count", "cursor", "flags"), [(50, None, ["trace_capped"]), (50, "c", []), (49, None, [])])
+def test_full_page_without_a_next_one_is_held(count: int, cursor: str | None, flags: list[str]) -> None:
+    rows = [an_observation(number, input="x", startTime=None, endTime=None) for number in range(count)]
+    page = {"data": rows, "meta": {"cursor": cursor} if cursor else {}}
+    assert read(json.dumps(page)).spans["flags"].to_list() == [flags] * count
+
+
 def test_bad_row_is_set_aside_alone() -> None:
     good = an_observation(1, input="x")
     bad = [7, good | {"id": ""}, good | {"traceId": ""}, good | {"startTime": "soon"}, good | {"name": 7}, {"id": "x"}]

@@ -191,7 +191,9 @@ def test_half_without_the_other_is_set_aside() -> None:
         {"parent_run_id": an_id(2)}, {"parent_run_id": None}, {"trace_id": an_id(9)}, {"dotted_order": f"20261103T091401000000Z{an_id(1)}"},
     ],
 )  # fmt: skip
-def test_langsmith_sdk_751_dotted_order_that_contradicts_the_parent_lowers_the_grade(change: dict[str, Any]) -> None:
+def test_langsmith_sdk_751_litellm_7140_dotted_order_that_contradicts_the_parent_lowers_the_grade(
+    change: dict[str, Any],
+) -> None:
     root, child, call = (
         a_run(1, inputs={"q": 1}),
         a_run(2, "llm", path=(1,), inputs={"prompt": "x"}),
@@ -210,7 +212,7 @@ def test_parent_is_that_of_the_dotted_order_where_the_export_has_no_column_for_i
     assert only(a_run(1), bare)["parent_span_id"] == only(a_run(1), child)["parent_span_id"] is not None
 
 
-def test_langsmith_mcp_server_26_child_runs_null_and_docs_3300_are_no_matter() -> None:
+def test_langsmith_mcp_server_26_child_runs_that_are_null_are_no_matter() -> None:
     runs = [run | {"child_run_ids": None, "child_runs": None} for run in a_trace()]
     assert normalized(read(runs)).traces["tree_integrity"].to_list() == ["intact"]
 
@@ -220,6 +222,13 @@ def test_langsmith_sdk_2852_trace_at_the_cap_is_held(count: int, marked: bool, m
     monkeypatch.setattr("tasks.normalize.tracerow._CAPS", {"langsmith": 3})
     (marks,) = normalized(read(a_trace()[:count])).traces["marks"].to_list()
     assert ("trace_capped" in marks) == marked
+
+
+@pytest.mark.parametrize(("count", "following", "flag"), [(100, None, True), (100, "c", False), (99, None, False)])
+def test_full_page_without_a_next_one_is_held(count: int, following: str | None, flag: bool) -> None:  # noqa: FBT001
+    runs = [a_run(1) | {"id": f"d0d84d31-923d-4cb5-94a8-{at:012}"} for at in range(count)]
+    flags = read({"runs": runs, "cursors": {"next": following}}).spans["flags"]
+    assert {"trace_capped" in held for held in flags} == {flag}
 
 
 @pytest.mark.parametrize("spelling", ["2026-11-03T09:14:01.000000", "2026-11-03T09:14:01+00:00", 1793697241000])

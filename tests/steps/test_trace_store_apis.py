@@ -69,6 +69,17 @@ def test_second_pull_of_the_same_changes_nothing(store: AStore) -> None:
     assert (again.spans.height, again.scores.height, again.pulls.height) == (0, 0, 0)
 
 
+def test_score_that_is_given_later_brings_its_trace_again(store: AStore) -> None:
+    first = pulled(an_api(store))
+    known = Known.of(pulls=first.pulls, spans=first.spans, scores=first.scores)
+    store.scores = [*store.scores, a_score("later", value=1), a_score("unknown", traceId="d" * 32)]
+    second = pulled(an_api(store), known=known)
+    assert (sorted(second.spans["row_id"]), second.unfound) == (sorted(first.spans["row_id"]), ())
+    assert set(second.scores.filter(trace_id=TRACE_ID)["name"]) == {"correctness", "later"}
+    known = Known.of(pulls=second.pulls, spans=second.spans, scores=second.scores)
+    assert pulled(an_api(store), known=known).spans.height == 0
+
+
 def test_window_asks_with_a_margin_and_takes_what_began_in_it(store: AStore) -> None:
     before = [
         row | {"traceId": "b" * 32, "startTime": "2026-11-02T23:59:59.000Z", "endTime": None} for row in a_run()[:1]
@@ -251,7 +262,7 @@ def run(number: int, **fields: Any) -> dict[str, Any]:
     } | fields  # fmt: skip
 
 
-def test_langsmith_is_paged_to_the_end_with_its_feedback() -> None:
+def test_langchain_docs_3300_runs_are_paged_to_the_end_with_their_feedback() -> None:
     judged = run(2, feedback_stats={"correct": {"n": 1, "avg": 0.0}})
     given = {
         "key": "correct",

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 OBSERVATION, SCORE, TRACE = "observation", "score", "trace"
 DOWNLOAD, PAGE, EXPORT = "ui_download", "observations", "blob_export"
 CONTENT = ("input", "output", "metadata")
+_FULL = (50, 100, 500, 1000)
+"""Limits that pages are asked for with. A page that is just full and names no next one may have been cut there: whether it was, nobody can tell."""
+
 _SNAKE = re.compile(r"_([a-z])")
 
 
@@ -57,6 +60,12 @@ def _of(raw: Raw, document: Document | Unreadable) -> Iterator[Row | Unreadable]
         yield from _download(raw, around, document.place, frozenset(marks))
         return
     held = value.get("data") if isinstance(value, dict) and isinstance(value.get("data"), list) else value
+    if (
+        held is not value
+        and len(held) in _FULL
+        and not (isinstance(value.get("meta"), dict) and value["meta"].get("cursor"))
+    ):
+        marks.add("trace_capped")
     for number, row in enumerate(held if isinstance(held, list) else [held]):
         yield _listed(
             row, PAGE, f"{document.place}, row {number}", frozenset(marks), document.content, document.byte_offset

@@ -17,6 +17,10 @@ RUN, FEEDBACK = "run", "feedback"
 PAGE, EXPORT, HALVES = "runs", "bulk_export", "post_patch"
 
 
+_FULL = 100
+"""Runs of a full page. One that names no next page may have been cut there."""
+
+
 class Row(NamedTuple):
     """One row of a file: a run or one feedback. paged: whether it is of a page of the API, whose feedback comes by itself."""
 
@@ -66,6 +70,8 @@ def _of(document: Document) -> Iterator[Row | Unreadable]:
     value = payloads.whole_text(document.value, marks) if document.lenient else document.value
     paged = isinstance(value, dict) and isinstance(value.get("runs"), list)
     held = value["runs"] if paged else value
+    if paged and len(held) == _FULL and not (isinstance(value.get("cursors"), dict) and value["cursors"].get("next")):
+        marks.add("trace_capped")
     for number, row in enumerate(held if isinstance(held, list) else [held]):
         place = f"{document.place}, row {number}"
         found = _row(row, PAGE, place, frozenset(marks), document.content, document.byte_offset)
