@@ -59,13 +59,12 @@ def _of(raw: Raw, document: Document | Unreadable) -> Iterator[Row | Unreadable]
     if around is not None:
         yield from _download(raw, around, document.place, frozenset(marks))
         return
-    held = value.get("data") if isinstance(value, dict) and isinstance(value.get("data"), list) else value
-    if (
-        held is not value
-        and len(held) in _FULL
-        and not (isinstance(value.get("meta"), dict) and value["meta"].get("cursor"))
-    ):
-        marks.add("trace_capped")
+    held = value
+    if isinstance(value, dict) and isinstance(value.get("data"), list):
+        held, meta = value["data"], value.get("meta")
+        marks |= (
+            {"trace_capped"} if len(held) in _FULL and not (isinstance(meta, dict) and meta.get("cursor")) else set()
+        )
     for number, row in enumerate(held if isinstance(held, list) else [held]):
         yield _listed(
             row, PAGE, f"{document.place}, row {number}", frozenset(marks), document.content, document.byte_offset
