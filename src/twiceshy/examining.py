@@ -49,8 +49,8 @@ def examined(
 
 def _started(name: str, ready: Ready, catalog: Catalog, *, commanded: bool) -> Iterator[Check]:
     rules = catalog.rules.get(ready.workflow)
-    declared = "what it does shows in a run" if commanded else f"{len(ready.boundaries)} boundaries"
-    yield Check(name=name, found=f"starts; workflow {ready.workflow}, {declared}, {ready.isolation}")
+    started = "a command, started by a run" if commanded else f"starts with {len(ready.boundaries)} boundaries"
+    yield Check(name=name, found=f"{started}; workflow {ready.workflow}, {ready.isolation}")
     if ready.isolation is Isolation.CLOCK_UNSEALED:
         yield Check(
             name=name, state="problem", found=f"{ready.isolation}: {ready.isolation.meaning}",

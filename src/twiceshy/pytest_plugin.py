@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 MARK = "twiceshy"
 DIVERGED = "diverged"
 _OPTIONS = frozenset({"candidate", "mode", "expect"})
+_EXPECTED = ("passed", "failed", "diverged")
 _SEEN = "twiceshy_outcome"
 
 
@@ -98,13 +99,14 @@ class _Court:
         from twiceshy import configuration, judging
         from twiceshy.cli.gating import champion_of
         from twiceshy.cli.options import bench, judges, live_models, one_case
+        from twiceshy.errors import InputError
 
         config = configuration.load(self._start, os.environ)
         loaded = one_case(asked.case, judging.load_cases(config.path("cases")))
         session = self._session(asked.candidate, config)
         rules = self._rules_of(loaded.case.workflow, config)
         if session.ready.workflow != loaded.case.workflow:
-            raise pytest.UsageError(
+            raise InputError(
                 f"candidate {asked.candidate!r} is of workflow {session.ready.workflow!r}, case {asked.case!r} of {loaded.case.workflow!r}."
             )
         trials = self._trials or config.settings.gate.trials
@@ -204,6 +206,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             f"{metafunc.definition.nodeid}: @pytest.mark.{MARK} takes case ids and {', '.join(sorted(_OPTIONS))}"
             + (f", not {', '.join(wrong)}." if wrong else ".")
         )
+    expected = mark.kwargs.get("expect", "passed")
+    if expected not in _EXPECTED:
+        raise pytest.UsageError(f"{metafunc.definition.nodeid}: expect={expected!r} is none of {', '.join(_EXPECTED)}.")
     if MARK not in metafunc.fixturenames:
         metafunc.fixturenames.append(MARK)
     metafunc.parametrize(MARK, [str(case) for case in mark.args], ids=[str(case) for case in mark.args])

@@ -72,7 +72,7 @@ def case_result(
     return rows.Result(
         signature=case.signature, case=_case(grader.loaded), trace_id=case.trace_id, related_trace_ids=case.related_trace_ids, outcome=outcome,
         mode=deciding.cut.label, modes=[_mode(mode, grader, declared) for mode in modes], isolation=isolation, failure=verdict.failure,
-        decided=verdict.decided and outcome is Outcome.PASSED, violations=_violations(verdict), error=verdict.error,
+        decided=verdict.decided and outcome is Outcome.PASSED, violations=_violations(verdict, case.invariants), error=verdict.error,
         divergence=_divergence(verdict.divergence, transcript, grader.policy), boundaries=_boundaries(transcript), write_intents=_intents(transcript),
         open=verdict.open, exercised=sorted(seen.live), notes=verdict.notes, duration_ms=duration_ms,
         dimensions=[_dimension(score) for score in verdict.dimensions if score.n or score.threshold is not None],
@@ -167,12 +167,12 @@ def broken(verdict: TrialVerdict) -> list[str]:
     return [verdict.failure.value] if verdict.failure is not None else []
 
 
-def _violations(verdict: TrialVerdict) -> list[rows.Violation]:
-    """What makes it FAILED; a must_happen that stayed open stands at the end of the run."""
+def _violations(verdict: TrialVerdict, own: Collection[str]) -> list[rows.Violation]:
+    """What makes it FAILED, first what the case stands for; a must_happen that stayed open stands at the end of the run."""
     found = list(verdict.violations)
     if verdict.failure is Failure.OPEN_MUST_HAPPEN:
         found += [judgement for judgement in verdict.judgements if lacking(judgement)]
-    return [_violation(judgement) for judgement in found]
+    return [_violation(judgement) for judgement in sorted(found, key=lambda judgement: judgement.id not in own)]
 
 
 def _violation(judgement: Judgement) -> rows.Violation:

@@ -109,7 +109,7 @@ def test_each_candidate_is_started_and_told_of(project: Path) -> None:
     before = everything(project)
     checks = found(twiceshy("doctor", "--json", cwd=project))
     assert everything(project) == before
-    assert lines(checks, "candidate good", "ok") == ["starts; workflow refund, 9 boundaries, hermetic -> "]
+    assert lines(checks, "candidate good", "ok") == ["starts with 9 boundaries; workflow refund, hermetic -> "]
     assert lines(checks, "candidate good", "problem") == []
     assert "module 'examples.refund' has no 'nobody'" in lines(checks, "candidate gone", "problem")[0]
     assert "a base URL alone is not hermetic" in lines(checks, "candidate elsewhere", "problem")[0]

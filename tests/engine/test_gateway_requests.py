@@ -188,7 +188,9 @@ def test_a_request_that_does_not_come_to_its_end_is_told() -> None:
 def test_what_comes_after_the_end_is_refused(served: Served) -> None:
     sent(served, a_request(body=b'{"city": "Rome"}'))
     assert b" 409 " in sent(served, a_request())
-    assert b" 401 " in sent(served, a_request(head=b""))
+    refused = sent(served, a_request(head=b""))
+    assert b" 401 " in refused
+    assert b"send Authorization: Bearer $TWICESHY_TOKEN" in refused
     divergence = served.transcript.divergence
     assert divergence is not None
     assert divergence.kind is Divergence.ARGS_MISMATCH

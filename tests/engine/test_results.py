@@ -54,6 +54,20 @@ def of(*transcripts: Transcript, cut: CutPoint = FULL, candidacy: Candidacy | No
     )
 
 
+def test_what_a_case_stands_for_is_named_first() -> None:
+    rules = [{**NO_LARGE, "id": name} for name in ("a-rule", "its-own", "z-rule")]
+    loaded = a_case(LOADED.envelope, invariants=["its-own"])
+    grader = case_grader(loaded, some_invariants(*rules), POLICY)
+    transcript = a_transcript(a_model(1), a_played(1), REFUND)
+    found = case_result(
+        grader,
+        [mode_run(FULL, [Trial(transcript, grader.trial(transcript, FULL))])],
+        isolation="hermetic",
+        duration_ms=1,
+    )
+    assert [one.assertion_id for one in found.violations] == ["its-own", "a-rule", "z-rule"]
+
+
 def test_result_names_what_people_need() -> None:
     result = of(a_transcript(a_model(1), a_played(1), REFUND))
     assert (result.outcome, result.signature, result.mode, result.failure) == (

@@ -86,7 +86,9 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (policies / "invariants.yaml").write_text(json.dumps(INVARIANTS))
     told = ran(root, "record", "-c", "desk_agents:careful", "-o", "run.jsonl", "--input", '"hi"', "--run", "runs/real")
     assert told.code == 0, told
-    assert ran(root, "case", "from-run", "runs/real", "--id", "base", "--unredacted").code == 0
+    drafted = ran(root, "case", "from-run", "runs/real", "--id", "base", "--unredacted")
+    assert drafted.code == 0, drafted
+    assert (" answers nobody recorded\n" in drafted.out, "accepted_simulated" in drafted.out) == (True, False)
     accept(root / "data/cases/desk/base")
     explored = ran(root, "explore", "base", "-c", "desk_agents:careless", "--run", "runs/careless")
     assert explored.code == 3, explored

@@ -63,7 +63,8 @@ def test_stdout_carries_only_what_was_asked(cases: Path) -> None:
 
 def test_a_named_champion_makes_a_regression(cases: Path, tmp_path: Path) -> None:
     env = {"TWICESHY_PATHS__CASES": str(cases), "TWICESHY_PATHS__CHAMPION": str(tmp_path)}
-    assert twiceshy("champion", "pin", "-c", "examples.refund:hook_fixed_and_guarded", env=env).code == 0
+    pinned = twiceshy("champion", "pin", "-c", "examples.refund:hook_fixed_and_guarded", env=env)
+    assert (pinned.code, pinned.out.rpartition(" pinned on ")[2]) == (0, "2 cases: 2 passed\n")
     shown = twiceshy("champion", "show", "refund", env=env)
     assert "passed    refund-t-1042" in shown.out
     same = twiceshy("champion", "diff", "-c", "examples.refund:hook_fixed_and_guarded", env=env)

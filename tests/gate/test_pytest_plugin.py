@@ -171,3 +171,29 @@ def test_run_that_no_gate_accepts_is_an_error(tmp_path: Path) -> None:
 def test_plugin_costs_nothing_unasked(tmp_path: Path) -> None:
     body = "import sys\ndef test_light():\n    assert not {'twiceshy.judging', 'twiceshy.cli', 'yaml', 'typer'} & set(sys.modules)\n"
     assert run(tmp_path, body).code == 0
+
+
+def test_an_outcome_that_is_none_is_refused(tmp_path: Path) -> None:
+    ran = run(
+        tmp_path,
+        f"""
+        @pytest.mark.twiceshy("{KNOWN}", candidate="examples.refund:buggy", expect="fialed")
+        def test_never_judged():
+            pass
+        """,
+    )
+    assert ran.code == 2
+    assert "expect='fialed' is none of passed, failed, diverged." in ran.out
+
+
+def test_a_case_of_another_workflow_is_one_line(tmp_path: Path) -> None:
+    ran = run(
+        tmp_path,
+        f"""
+        @pytest.mark.twiceshy("{KNOWN}", candidate="scheduling")
+        def test_never_judged():
+            pass
+        """,
+    )
+    assert (ran.code, "Traceback" in ran.out or "pytest_plugin.py:" in ran.out) == (1, False)
+    assert "candidate 'scheduling' is of workflow 'scheduling', case" in ran.out

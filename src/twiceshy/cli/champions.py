@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from twiceshy.cli.options import CandidateOption, CasesOption, TrialsOption, WorkersOption, bench, configured
+from twiceshy.outcome import Outcome
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,7 +60,9 @@ def pin(
     run = _run(config, candidate, cases, workers, trials)
     path = config.path("champion") / f"{run.verdict.run.workflow}.json"
     champion.save(path, champion.pinned(run.verdict, run.versions))
-    typer.echo(f"{path}: {candidate} pinned on {len(run.verdict.results)} cases")
+    came = Counter(result.outcome.value for result in run.verdict.results)
+    told = ", ".join(f"{came[outcome.value]} {outcome.value}" for outcome in Outcome if came[outcome.value])
+    typer.echo(f"{path}: {candidate} pinned on {len(run.verdict.results)} cases: {told or 'none ran'}")
 
 
 @champion_app.command("diff")

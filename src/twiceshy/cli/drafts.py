@@ -97,7 +97,8 @@ def _told(draft: Draft, path: Path, *, payloads: bool) -> Iterator[str]:
     yield f"    stands for   {', '.join(case.invariants) or 'nothing yet'}"
     yield f"    opportunity  {_opportunity(draft)}"
     yield f"    judged       {' + '.join(judge.cut.label for judge in case.judge)}"
-    yield f"    {len(draft.undecided)} of {len(draft.kept.envelope.crossings)} answers nobody recorded, and a person must accept each:"
+    asks = ", and a person must accept each:" if draft.undecided else ""
+    yield f"    {len(draft.undecided)} of {len(draft.kept.envelope.crossings)} answers nobody recorded{asks}"
     by = {one.place: one for one in run.simulated}
     for crossing in draft.undecided:
         one = by[crossing.place]
@@ -106,7 +107,8 @@ def _told(draft: Draft, path: Path, *, payloads: bool) -> Iterator[str]:
     yield from (f"! invented row in world.yaml: {row}" for row in _invented(draft))
     yield from (f"! {plain(note)}" for note in draft.notes)
     yield f"Then in {path / 'case.yaml'}, or no gate takes it:"
-    yield "review: {status: promoted, by: YOU, date: TODAY, why: WHY, accepted_simulated: [DIGEST, ...]}"
+    accepted = ", accepted_simulated: [DIGEST, ...]" if draft.undecided else ""
+    yield f"review: {{status: promoted, by: YOU, date: TODAY, why: WHY{accepted}}}"
 
 
 def _payloads(crossing: Crossing) -> Iterator[str]:

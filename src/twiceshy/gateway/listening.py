@@ -97,7 +97,7 @@ class Listener(ThreadingHTTPServer):
         for flowing in tuple(self._flowing):
             flowing.look()
         if not self._known(request.headers):
-            why = "the token of this run is missing, or is another one"
+            why = "the token of this run is missing, or is another one: send Authorization: Bearer $TWICESHY_TOKEN"
             return self.unread(Unread(401, "unauthorized", why, request.method, request.path))
         return self.routed(request)
 
