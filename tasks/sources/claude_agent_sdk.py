@@ -13,7 +13,7 @@ from msgspec import UNSET
 
 from tasks.sources import faults, transcripts
 from tasks.sources.claude_code import Session, fault_of
-from tasks.sources.entries import Entry, entries, inner
+from tasks.sources.entries import Entry, entries, inner, listed
 from tasks.sources.otlp_fields import BadSpan
 from tasks.sources.payloads import Payload
 from tasks.sources.records import Side
@@ -150,8 +150,9 @@ class _Stdio:
             "agent", AGENT, entry.place, held, ident=held.get("uuid"), is_error=broke, error_class=str(held.get("subtype")) if broke else None,
             sides={"raw": Side(held["result"], "text")} if isinstance(held.get("result"), str) else {}, flags=set(entry.flags),
         )  # fmt: skip
-        denied = held.get("permission_denials")
-        self._denied += [item.get("tool_use_id") for item in denied or () if isinstance(item, dict)]
+        self._denied += [
+            item.get("tool_use_id") for item in listed(held, "permission_denials") if isinstance(item, dict)
+        ]
 
 
 def _ran(call: Span, hook: _Hook) -> None:

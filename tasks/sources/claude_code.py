@@ -52,7 +52,8 @@ def spans(raw: Raw, *, harness_state: str) -> Mapped:
         if not _is_line(entry.held):
             entry.reject(intake, "unknown_container")
             continue
-        found = entry.held.get("sessionId") or next(iter(sessions), None)
+        named = entry.held.get("sessionId")
+        found = named if isinstance(named, str) and named else next(iter(sessions), None)
         common = {"conversation_id": found, "agent_name": AGENT}
         session = sessions.setdefault(found, Session(Transcript.of(NAME, found, raw.name, common=common)))
         try:
@@ -83,9 +84,11 @@ class Session:
     def hear(self, entry: Entry, scope: str | None = None, parent: str | None = None) -> None:
         """One line. scope: of the agent that it is of, where the caller knows it. Raises BadSpan."""
         line = entry.held
-        if line.get("uuid") in self._lines:  # a session that was resumed repeats what it went on from
-            return
-        self._lines |= {line["uuid"]} if isinstance(line.get("uuid"), str) else set()
+        own = line.get("uuid")
+        if isinstance(own, str):
+            if own in self._lines:  # a session that was resumed repeats what it went on from
+                return
+            self._lines.add(own)
         found = scope or self._scope(line)
         common = {
             "at": line.get("timestamp"),

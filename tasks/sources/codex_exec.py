@@ -58,8 +58,8 @@ class Stream:
         )  # fmt: skip
 
     def _item(self, line: dict[str, Any], item: dict[str, Any], entry: Entry) -> None:
-        kind = item.get("type", item.get("item_type"))
-        read = _CALLS.get(str(kind))
+        kind = str(item.get("type", item.get("item_type")))
+        read = _CALLS.get(kind)
         if read is not None:
             self._call(line, item, entry)
         elif kind in _TEXTS and isinstance(item.get("text"), str):

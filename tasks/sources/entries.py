@@ -51,3 +51,9 @@ def inner(held: Any, name: str) -> dict[str, Any]:
     """The object that is this member of an object; an empty one where there is none."""
     found = held.get(name) if isinstance(held, dict) else None
     return found if isinstance(found, dict) else {}
+
+
+def listed(held: Any, name: str) -> list[Any]:
+    """The list that is this member of an object; an empty one where there is none."""
+    found = held.get(name) if isinstance(held, dict) else None
+    return found if isinstance(found, list) else []

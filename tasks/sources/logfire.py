@@ -63,7 +63,8 @@ def _rows(raw: Raw, intake: Intake) -> Iterator[Entry]:
 def _carried(entry: Entry) -> Carried:
     """One row. Raises BadSpan."""
     row, flags = entry.held, set(entry.flags)
-    if not isinstance(row.get("span_name"), str):
+    texts = (row.get("span_name"), row.get("otel_scope_name") or "", row.get("otel_scope_version") or "")
+    if not all(isinstance(text, str) for text in texts):
         raise BadSpan("bad_type")
     attributes, resource = _object(row.get("attributes"), flags), _object(row.get("otel_resource_attributes"), flags)
     for column, key in (("service_name", "service.name"), ("deployment_environment", "deployment.environment.name")):

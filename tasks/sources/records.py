@@ -127,6 +127,18 @@ class Score(msgspec.Struct, kw_only=True):
     created_ns: int | None = None
 
 
+_TEXTS = tuple(
+    name
+    for name, kind in SpanRecords.dtypes().items()
+    if kind == pl.String and name in Span.__struct_fields__ and name not in (*_VALUES, "provenance")
+)
+
+
+def mistyped(span: Span) -> bool:
+    """Whether something else stands where a column is a text: a source that takes members as they come finds it out here, for that span alone."""
+    return not all(isinstance(getattr(span, name), str | None) for name in _TEXTS)
+
+
 def graded(value: Any) -> dict[str, Any]:
     """The columns of a score by what it says: a number or a truth value is a value, a text a label, anything else its canonical text."""
     if isinstance(value, bool | int | float):

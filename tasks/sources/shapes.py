@@ -48,7 +48,7 @@ def message(held: Any) -> Any:
     """One message. A role is spelled as the conventions do; members of no known meaning stay beside `role` and `parts`."""
     if not isinstance(held, dict):
         return held
-    if held.get("type") in _ITEMS:
+    if str(held.get("type")) in _ITEMS:
         return _item(held)
     found = _unwrapped(held)
     role = found.get("role") or found.get("type")
@@ -59,7 +59,7 @@ def message(held: Any) -> Any:
     legacy = found.get("function_call")
     if isinstance(legacy, dict):
         calls.append(_tool_call(None, legacy.get("name"), legacy.get("arguments")))
-    known = {part.get("id") for part in parts if isinstance(part, dict) and part.get("type") == "tool_call"}
+    known = [part.get("id") for part in parts if isinstance(part, dict) and part.get("type") == "tool_call"]
     parts += [call for call in calls if call["id"] is None or call["id"] not in known]
     if made["role"] == "tool" and not _answers(parts):
         parts = [_response(found.get("tool_call_id", found.get("id")), _as_said(parts))]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 import zstandard
 
 from tasks.sources import evidence
-from tasks.sources.records import Score, Span, score_frame, span_frame, span_row
+from tasks.sources.records import Score, Span, mistyped, score_frame, span_frame, span_row
 from tasks.sources.spool import Spool
 from twiceshy.errors import FormatError, InfrastructureError, InputError, Unrecordable
 
@@ -129,10 +129,11 @@ class Intake:
     _read: int = 0
 
     def take(self, span: Span, locator: str) -> None:
-        """One span read; set aside as `too_large`, or as `bad_type` where a value of it has no canonical form."""
+        """One span read; set aside as `too_large`, or as `bad_type` where a value of it has no canonical form or is of another type."""
         ids, content = (span.trace_id, span.span_id), (span.attributes_json or "").encode()
-        if len(content) > MAX_SPAN_BYTES:
-            self.reject("too_large", "span", locator, content, ids=ids)
+        reason = "too_large" if len(content) > MAX_SPAN_BYTES else "bad_type" if mistyped(span) else None
+        if reason is not None:
+            self.reject(reason, "span", locator, content, ids=ids)
             return
         try:
             self._rows.append(span_row(span, source=self.source, harness_state=self.harness_state))

@@ -79,8 +79,9 @@ class _Run:
     def _answered(self) -> list[tuple[dict[str, Any], dict[str, Any]]]:
         """Every answer of the history with the message that follows it."""
         own = [held for held in self._history if held.get("is_demo") is not True]
-        follows = [*own[1:], {}]
-        return [(held, after) for held, after in zip(own, follows, strict=True) if held.get("role") == "assistant"]
+        return [
+            (held, after) for held, after in zip(own, [*own[1:], {}], strict=False) if held.get("role") == "assistant"
+        ]
 
     def _heard(self, held: dict[str, Any], place: str) -> None:
         content = held.get("content")

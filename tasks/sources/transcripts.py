@@ -186,7 +186,9 @@ def plain(content: Any) -> str | None:
     if isinstance(content, str):
         return content
     listed = content if isinstance(content, list) else [None]
-    texts = [part.get("text") if isinstance(part, dict) and part.get("type") in _TEXTS else None for part in listed]
+    texts = [
+        part.get("text") if isinstance(part, dict) and str(part.get("type")) in _TEXTS else None for part in listed
+    ]
     return None if None in texts else "".join(str(text) for text in texts)
 
 

@@ -61,6 +61,8 @@ def _made(talk: Transcript, run: dict[str, Any], number: int, step: Any, place: 
     if not isinstance(step, dict) or not isinstance(step.get("content"), str) or not isinstance(step.get("role"), str):
         raise BadSpan("bad_type")
     text, name = step["content"], step.get("name") or step["role"]
+    if not isinstance(name, str):
+        raise BadSpan("bad_type")
     if _TERMINALS.fullmatch(name):
         code = _EXIT.match(text)
         fault = faults.returned(name, {"exit_code": int(code[1])}) if code else None

@@ -9,7 +9,7 @@ from msgspec import UNSET
 
 from tasks.sources import faults, ids, shapes, transcripts
 from tasks.sources.dialects import genai
-from tasks.sources.entries import inner
+from tasks.sources.entries import inner, listed
 from tasks.sources.inspect_logs.messages import plain_calls
 from tasks.sources.otlp_fields import BadSpan
 from tasks.sources.otlp_values import Values
@@ -49,11 +49,11 @@ _TOO_LONG = "<START_TOOL_OUTPUT>"
 _REFUSED = ("reject", "terminate")
 
 
-def enter(sample: Sample, listed: Sequence[Any], place: str, intake: Intake) -> None:
+def enter(sample: Sample, told: Sequence[Any], place: str, intake: Intake) -> None:
     """Hand every event of a sample to the intake; the end of a span goes to its beginning."""
     begun: dict[str, Span] = {}
     made: list[tuple[Span, str]] = []
-    for index, held in enumerate(listed):
+    for index, held in enumerate(told):
         where = f"{place}, event {index}"
         try:
             if _ended(held, begun):
@@ -136,7 +136,7 @@ def _span(sample: Sample, held: Any, index: int) -> Span:
 
 def _model(span: Span, held: dict[str, Any]) -> None:
     output = inner(held, "output")
-    choices = [choice for choice in output.get("choices") or () if isinstance(choice, dict)]
+    choices = [choice for choice in listed(output, "choices") if isinstance(choice, dict)]
     span.name = str(held.get("role") or "model")
     span.model_requested, span.model_answered = (_text(part, "model") for part in (held, output))
     span.finish_reason = _text(choices[0], "stop_reason") if choices else None

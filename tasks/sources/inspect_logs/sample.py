@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tasks.sources import ids, shapes, transcripts
-from tasks.sources.entries import inner
+from tasks.sources.entries import inner, listed
 from tasks.sources.inspect_logs import events
 from tasks.sources.inspect_logs.messages import plain_calls
 from tasks.sources.otlp_fields import BadSpan
@@ -56,12 +56,12 @@ class Sample:
     def enter(self, intake: Intake) -> None:
         """Hand all of it to the intake."""
         intake.take(self._own(), self._place)
-        listed = self._held.get("events")
-        if isinstance(listed, list) and listed:
-            events.enter(self, listed, self._place, intake)
+        told = listed(self._held, "events")
+        if told:
+            events.enter(self, told, self._place, intake)
         else:
             self._talk(intake)
-        for number, held in enumerate(self._held.get("error_retries") or ()):
+        for number, held in enumerate(listed(self._held, "error_retries")):
             intake.take(self._retried(number, held), f"{self._place}, retry {number}")
         intake.scores += self._scores()
 
@@ -120,7 +120,7 @@ class Sample:
         talk = Transcript(
             source=NAME, mapper=MAPPER, key=self.key, trace_id=self.trace_id, flags=self.flags, common=self.common
         )
-        for number, held in enumerate(self._held.get("messages") or ()):
+        for number, held in enumerate(listed(self._held, "messages")):
             place = f"{self._place}, message {number}"
             try:
                 self._turn(talk, held, place)
