@@ -7,6 +7,8 @@ from typing import Any
 
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from langfuse_rows import TRACE_ID, a_download, a_run, a_score, an_observation, only, read
 from tasks.sources import otlp
@@ -63,6 +65,14 @@ def a_parquet(*rows: dict[str, Any]) -> bytes:
 )  # fmt: skip
 def test_containers_of_one_trace_give_one_trace(name: str, content: str | bytes) -> None:
     assert sorted(read(content, name).spans["row_id"]) == sorted(read(a_download(*a_run())).spans["row_id"])
+
+
+@given(st.permutations(range(3)), st.integers(0, 3))
+def test_order_and_split_of_the_rows_change_nothing(order: list[int], cut: int) -> None:
+    rows = [a_run()[at] for at in order]
+    parts = [part for part in (rows[:cut], rows[cut:]) if part]
+    found = [row_id for part in parts for row_id in read(lines(*part), "rows.jsonl").spans["row_id"]]
+    assert sorted(found) == sorted(read(a_download(*a_run())).spans["row_id"])
 
 
 def test_run_is_read_from_the_columns_alone() -> None:

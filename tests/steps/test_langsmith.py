@@ -7,6 +7,8 @@ from typing import Any
 
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tasks.sources.langsmith.source import spans
 from tasks.sources.records import CONTRADICTED
@@ -83,6 +85,14 @@ def test_containers_of_one_trace_give_one_trace() -> None:
         table.getvalue(),
     ):
         assert sorted(read(content).spans["row_id"]) == told
+
+
+@given(st.permutations(range(3)), st.integers(0, 3))
+def test_order_and_split_of_the_runs_change_nothing(order: list[int], cut: int) -> None:
+    runs = [a_trace()[at] for at in order]
+    parts = [part for part in (runs[:cut], runs[cut:]) if part]
+    found = [row_id for part in parts for row_id in read(part).spans["row_id"]]
+    assert sorted(found) == sorted(read(a_trace()).spans["row_id"])
 
 
 def test_run_of_langchain_is_read_whole() -> None:
