@@ -26,6 +26,14 @@ _CUE = (
     r"\b(?:current (?:date|time|datetime)[a-z ]*|today(?:'s date)?|now|date and time|local time)\b[ \w]{0,12}[:=]?\s*"
 )
 _TOLD = re.compile(rf"{_CUE}(?P<told>{_MOMENT})", re.IGNORECASE)
+_SUPPOSED = re.compile(
+    r"\b(?:if|when|whenever|suppose|supposing|assume|assuming|imagine|say|example|e\.g\.|i\.e\.|instance)\b[^.!?\n]*$",
+    re.IGNORECASE,
+)
+"""What stands before a date in the same sentence that makes it an example."""
+
+_NEAR = 60
+_DAY = re.compile(rf"(?:(?:mon|tues|wednes|thurs|fri|satur|sun)day, )?{_DATE}", re.IGNORECASE)
 _READ = re.compile(_MOMENT, re.IGNORECASE)
 _HOUR_NS = 3_600_000_000_000
 
@@ -38,10 +46,15 @@ class Told(NamedTuple):
 
 
 def told(text: str) -> Told | None:
-    """The clock in a text: a date after a cue such as "the current time is"; None for a text that only mentions dates."""
-    hit = _TOLD.search(text)
-    if hit is None:
+    """The clock in a text: a date after a cue such as "the current time is"; None for a text that only mentions dates.
+
+    What a text supposes ("if today is 2025-08-23, then ...") tells nothing, and of two different days nobody knows which was meant.
+    """
+    hits = [hit for hit in _TOLD.finditer(text) if not _SUPPOSED.search(text, max(hit.start() - _NEAR, 0), hit.start())]
+    days = {_day(hit["told"]) for hit in hits}
+    if len(days) != 1:
         return None
+    hit = next((hit for hit in hits if hit["hour"]), hits[0])
     return Told(hit["told"].rstrip(), hit["zone"] or hit["place"])
 
 
@@ -85,6 +98,12 @@ def zone_name(tz: str | None) -> str:
         return found.key
     hours, rest = divmod(int(found.utcoffset(None).total_seconds()), 3600)
     return "UTC" if rest or not hours else f"Etc/GMT{-hours:+d}"
+
+
+def _day(told: str) -> int | str:
+    """What tells one day from another, whatever its time and spelling; an impossible one by its text."""
+    found = _DAY.match(told)
+    return told if found is None else instant_ns(found[0]) or found[0]
 
 
 def _zone(tz: str | None) -> timezone | ZoneInfo:

@@ -20,6 +20,7 @@ SOURCES = Registry(
         "langfuse": "tasks.sources.langfuse.source:source",
         "langsmith": "tasks.sources.langsmith.source:source",
         "logfire": "tasks.sources.logfire:source",
+        "messages": "tasks.sources.messages_source:source",
         "mlflow": "tasks.sources.mlflow:source",
         "openai_agents": "tasks.sources.openai_agents:source",
         "openai_chat": "tasks.sources.openai_chat:source",

@@ -45,6 +45,24 @@ def test_other_dates_are_no_clock() -> None:
     assert clock.told("Please book for 2024-05-20, or July 3, 2025.") is None
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        'For "last 7 days": if today is 2025-08-23 then from 2025-08-16.', "Suppose the current date is 2025-08-23.", "E.g. when now is 2025-08-23 09:00 UTC, say so.",
+        "The current time is 2024-05-15 15:00:00 EST. Today is 2024-05-16.",
+    ],
+    ids=["if", "suppose", "example", "two days"],
+)  # fmt: skip
+def test_what_a_text_supposes_or_contradicts_is_no_clock(text: str) -> None:
+    assert clock.told(text) is None
+
+
+def test_clock_told_twice_is_the_one_with_the_time() -> None:
+    found = clock.told("If you can, be brief. Today is May 15, 2024. The current time is 2024-05-15 15:00:00 EST.")
+    assert found is not None
+    assert found.text == "2024-05-15 15:00:00 EST"
+
+
 def test_impossible_date_is_no_instant() -> None:
     found = clock.told("Today is July 32, 2025.")
     assert found is not None
