@@ -17,6 +17,8 @@ _MARKS = (
     ("inspect", rb"\"eval\"\s*:\s*\{[^{}]*\"task"),
     ("swe_agent", rb"\"trajectory\"\s*:\s*\["),
     ("who_and_when", rb"\"mistake_step\""),
+    ("langsmith", rb"\"dotted_order\"|\"run_type\""),
+    ("langfuse", rb"\"observations\"\s*:\s*\[|\"isRootObservation\"|\"(?:parentObservationId|parent_observation_id)\""),
     ("braintrust", rb"\"span_parents\"|\"_xact_id\""),
     ("codex", rb"\"type\"\s*:\s*\"(?:session_meta|response_item|function_call_output|item\.(?:started|completed)|thread\.started)\""),
     ("claude_code", rb"\"parentUuid\"|\"isSidechain\"|\"type\"\s*:\s*\"tool_(?:use|result)\""),

@@ -103,6 +103,7 @@ def test_what_the_harness_says_is_no_user_and_tells_the_clock() -> None:
         ("Process exited with code 0\nOutput:\nProcess exited with code 9", None),
         ('{"output": "", "metadata": {"exit_code": 0}}', None),
         ("Process exited with code 0\nOutput:\nrejected by user", None),
+        ("Wall time: 0.1 seconds\nOutput:\nExit code: 9", None),
     ],
 )
 def test_exit_code_stands_in_the_head(output: Any, code: str | None) -> None:

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from source_samples import SAMPLES
-from tasks.sources.registry import named
+from tasks.sources import evidence
+from tasks.sources.registry import SOURCES, named
 from tasks.sources.schema import ScoreRecords, SpanRecords
 from traces import HARNESS, a_raw
 from twiceshy.errors import FormatError
@@ -87,3 +88,12 @@ def test_torn_line_is_set_aside_alone(name: str) -> None:
     torn = named(name).spans(a_raw(written(SAMPLES[name]) + b'\n{"a": '), harness_state=HARNESS)
     assert [(row.reason, row.locator) for row in torn.rejected] == [("bad_json", f"line {len(SAMPLES[name]) + 1}")]
     assert torn.spans.equals(whole.spans)
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_file_is_known_by_its_beginning(name: str) -> None:
+    assert evidence.source_of(written(SAMPLES[name])) == name
+
+
+def test_marks_name_sources_that_there_are() -> None:
+    assert {name for name, _ in evidence._MARKS} <= set(SOURCES.names())
