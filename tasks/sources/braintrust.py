@@ -14,7 +14,7 @@ from msgspec import UNSET
 from tasks.sources import faults, ids, payloads, shapes, transcripts
 from tasks.sources.dialects import genai
 from tasks.sources.entries import Entry, entries, inner
-from tasks.sources.otlp_fields import BadSpan
+from tasks.sources.otlp_fields import UNREADABLE, BadSpan, reason_of
 from tasks.sources.otlp_values import Values
 from tasks.sources.records import Score, Side, Span, graded
 from tasks.sources.source import FileSource, Intake, Mapped, Raw
@@ -49,8 +49,8 @@ def spans(raw: Raw, *, harness_state: str) -> Mapped:
         try:
             span = _span(entry)
             scores = list(_scores(span, entry.held))
-        except BadSpan as bad:
-            entry.reject(intake, bad.reason, "span")
+        except UNREADABLE as bad:
+            entry.reject(intake, reason_of(bad), "span")
             continue
         intake.take(span, entry.place)
         intake.scores += scores

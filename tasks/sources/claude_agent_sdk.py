@@ -14,7 +14,7 @@ from msgspec import UNSET
 from tasks.sources import faults, transcripts
 from tasks.sources.claude_code import Session, fault_of
 from tasks.sources.entries import Entry, entries, inner, listed
-from tasks.sources.otlp_fields import BadSpan
+from tasks.sources.otlp_fields import UNREADABLE, BadSpan, reason_of
 from tasks.sources.payloads import Payload
 from tasks.sources.records import Side
 from tasks.sources.source import FileSource, Intake, Mapped, Raw
@@ -51,8 +51,8 @@ def spans(raw: Raw, *, harness_state: str) -> Mapped:
     for entry in held:
         try:
             stdio.hear(entry)
-        except BadSpan as bad:
-            entry.reject(intake, bad.reason)
+        except UNREADABLE as bad:
+            entry.reject(intake, reason_of(bad))
     stdio.join()
     stdio.session.talk.enter(intake)
     return intake.mapped()

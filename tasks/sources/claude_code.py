@@ -14,7 +14,7 @@ from msgspec import UNSET
 
 from tasks.sources import faults, shapes, transcripts
 from tasks.sources.entries import Entry, entries, inner
-from tasks.sources.otlp_fields import BadSpan
+from tasks.sources.otlp_fields import UNREADABLE, reason_of
 from tasks.sources.payloads import Payload
 from tasks.sources.records import Side
 from tasks.sources.source import FileSource, Intake, Mapped, Raw
@@ -58,8 +58,8 @@ def spans(raw: Raw, *, harness_state: str) -> Mapped:
         session = sessions.setdefault(found, Session(Transcript.of(NAME, found, raw.name, common=common)))
         try:
             session.hear(entry)
-        except BadSpan as bad:
-            entry.reject(intake, bad.reason)
+        except UNREADABLE as bad:
+            entry.reject(intake, reason_of(bad))
     for session in sessions.values():
         session.talk.enter(intake)
     return intake.mapped()

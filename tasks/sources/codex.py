@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tasks.sources import clock, faults, shapes, transcripts
 from tasks.sources.codex_exec import Stream
 from tasks.sources.entries import Entry, entries, inner
-from tasks.sources.otlp_fields import BadSpan
+from tasks.sources.otlp_fields import UNREADABLE, reason_of
 from tasks.sources.source import FileSource, Intake, Mapped, Raw
 from tasks.sources.transcripts import Transcript
 
@@ -63,8 +63,8 @@ def spans(raw: Raw, *, harness_state: str) -> Mapped:
     for entry in held:
         try:
             (stream if Stream.speaks(entry.held) else rollout).hear(entry)
-        except BadSpan as bad:
-            entry.reject(intake, bad.reason)
+        except UNREADABLE as bad:
+            entry.reject(intake, reason_of(bad))
     talk.enter(intake)
     return intake.mapped()
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import msgspec
-
 from tasks.sources import flat_spans, jaeger_spans, otlp_requests, otlp_spans, payloads
-from tasks.sources.otlp_fields import BadSpan
+from tasks.sources.otlp_fields import BadSpan, spelled
 from tasks.sources.otlp_requests import Document, Unreadable
 from tasks.sources.source import MAX_SPAN_BYTES
 
@@ -55,7 +53,7 @@ def _of(document: Document, source: str) -> Iterator[Item | Unreadable]:
 
 
 def _otlp(item: otlp_requests.Found) -> Item:
-    content = partial(msgspec.json.encode, item.span)
+    content = partial(spelled, item.span)
     return Item(
         item.locator,
         content,
@@ -68,12 +66,9 @@ def _one(document: Document, number: int, held: Any, read: Callable[..., Carried
     span = held.span if isinstance(held, jaeger_spans.Held) else held
     marks = set(document.flags)
     if document.lenient:
-        held = (
-            held._replace(span=payloads.whole_text(span, marks))
-            if isinstance(held, jaeger_spans.Held)
-            else payloads.whole_text(span, marks)
-        )
-    content = partial(msgspec.json.encode, span)
+        span = payloads.whole_text(span, marks)
+        held = held._replace(span=span) if isinstance(held, jaeger_spans.Held) else span
+    content = partial(spelled, span)
     made = partial(read, held, source, frozenset(marks))
     return Item(f"{document.place}, span {number}", content, partial(_sized, content, made), lambda: (None, None))
 

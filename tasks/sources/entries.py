@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import msgspec
-
 from tasks.sources import otlp_requests, payloads
+from tasks.sources.otlp_fields import spelled
 from tasks.sources.otlp_requests import Unreadable
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ class Entry(NamedTuple):
 
     def reject(self, intake: Intake, reason: str, unit: str = "row") -> None:
         """Set it aside."""
-        intake.reject(reason, unit, self.place, msgspec.json.encode(self.held))
+        intake.reject(reason, unit, self.place, spelled(self.held))
 
 
 def entries(intake: Intake, *lists: str) -> Iterator[Entry]:
@@ -44,7 +43,7 @@ def entries(intake: Intake, *lists: str) -> Iterator[Entry]:
             if isinstance(item, dict):
                 yield Entry(item, place, frozenset(marks), around)
             else:
-                intake.reject("bad_type", "row", place, msgspec.json.encode(item))
+                intake.reject("bad_type", "row", place, spelled(item))
 
 
 def inner(held: Any, name: str) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import msgspec
 from tasks.sources import ids, payloads, reading, tabular
 from tasks.sources.carried import Carried, Event
 from tasks.sources.entries import Entry, entries
-from tasks.sources.otlp_fields import BadSpan, status_code
+from tasks.sources.otlp_fields import UNREADABLE, BadSpan, reason_of, status_code
 from tasks.sources.records import Score
 from tasks.sources.source import JSON_SUFFIXES, FileSource, Intake, Mapped, Raw
 from tasks.sources.times import span_times, time
@@ -43,8 +43,8 @@ def spans(raw: Raw, *, harness_state: str) -> Mapped:
         try:
             held = _carried(entry)
             span, scores = reading.span_of(held), [*reading.scores_of(held), *_tags(held, entry.held)]
-        except BadSpan as bad:
-            entry.reject(intake, bad.reason, "span")
+        except UNREADABLE as bad:
+            entry.reject(intake, reason_of(bad), "span")
             continue
         intake.take(span, entry.place)
         intake.scores += scores

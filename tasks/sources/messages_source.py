@@ -8,11 +8,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from tasks.sources import messages, shapes
 from tasks.sources.entries import entries, inner
-from tasks.sources.otlp_fields import BadSpan
+from tasks.sources.otlp_fields import UNREADABLE, BadSpan, reason_of, spelled
 from tasks.sources.payloads import Payload
 from tasks.sources.source import FileSource, Intake, Mapped, Raw
 from tasks.sources.transcripts import Transcript, told
@@ -68,8 +66,8 @@ def _enter(entry: Entry, name: str, held: dict[str, Any], intake: Intake) -> Non
         place = f"{entry.place}, message {number}"
         try:
             _message(talk, message, place, flags)
-        except BadSpan as bad:
-            intake.reject(bad.reason, "span", place, msgspec.json.encode(message))
+        except UNREADABLE as bad:
+            intake.reject(reason_of(bad), "span", place, spelled(message))
     talk.enter(intake)
 
 

@@ -13,7 +13,18 @@ import msgspec
 from tasks.sources import ids, payloads, reading
 from tasks.sources.carried import Carried, Event
 from tasks.sources.entries import Entry, entries, inner
-from tasks.sources.otlp_fields import SPAN_BYTES, TRACE_BYTES, BadSpan, hex_id, nanoseconds, required_id, status_code
+from tasks.sources.otlp_fields import (
+    SPAN_BYTES,
+    TRACE_BYTES,
+    UNREADABLE,
+    BadSpan,
+    hex_id,
+    nanoseconds,
+    reason_of,
+    required_id,
+    spelled,
+    status_code,
+)
 from tasks.sources.records import UNFINISHED, Score, Side, Span, graded
 from tasks.sources.source import FileSource, Intake, Mapped, Raw
 from tasks.sources.times import time
@@ -69,8 +80,8 @@ class _Trace:
         place = f"{self._entry.place}, span {number}"
         try:
             span = reading.span_of(self._carried(held))
-        except BadSpan as bad:
-            intake.reject(bad.reason, "span", place, msgspec.json.encode(held))
+        except UNREADABLE as bad:
+            intake.reject(reason_of(bad), "span", place, spelled(held))
             return
         for name, value in self._about.items():
             setattr(span, name, getattr(span, name) or value)
@@ -90,8 +101,8 @@ class _Trace:
                 sides={side: Side(held, "text") for side, held in sides.items() if isinstance(held, str)}, start_ns=time(info.get("request_time")).ns,
                 is_error=info.get("state") == "ERROR", attributes_json=msgspec.json.encode(info).decode(), **self._about,
             )  # fmt: skip
-        except BadSpan as bad:
-            self._entry.reject(intake, bad.reason, "span")
+        except UNREADABLE as bad:
+            self._entry.reject(intake, reason_of(bad), "span")
             return
         intake.take(span, self._entry.place)
 

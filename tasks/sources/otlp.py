@@ -37,7 +37,7 @@ Scores are span events `gen_ai.evaluation.result` {gen_ai.evaluation.name, .scor
 from __future__ import annotations
 
 from tasks.sources import containers, reading
-from tasks.sources.otlp_fields import BadSpan
+from tasks.sources.otlp_fields import UNREADABLE, reason_of
 from tasks.sources.otlp_requests import Unreadable
 from tasks.sources.source import JSON_SUFFIXES, FileSource, Intake, Mapped, Raw
 
@@ -54,8 +54,8 @@ def spans(raw: Raw, *, harness_state: str) -> Mapped:
         try:
             held = item.read()
             span, scores = reading.span_of(held), list(reading.scores_of(held))
-        except BadSpan as bad:
-            intake.reject(bad.reason, "span", item.locator, item.content(), ids=item.ids())
+        except UNREADABLE as bad:
+            intake.reject(reason_of(bad), "span", item.locator, item.content(), ids=item.ids())
             continue
         intake.take(span, item.locator)
         intake.scores += scores

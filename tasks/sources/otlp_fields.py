@@ -7,6 +7,10 @@ import binascii
 import re
 from typing import Any, NamedTuple
 
+import msgspec
+
+from twiceshy.errors import Unrecordable
+
 _HEX = re.compile(r"[0-9a-fA-F]+")
 _KINDS = ("UNSPECIFIED", "INTERNAL", "SERVER", "CLIENT", "PRODUCER", "CONSUMER")
 _CODES = ("UNSET", "OK", "ERROR")
@@ -20,6 +24,23 @@ class BadSpan(Exception):
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
+
+
+UNREADABLE = (BadSpan, Unrecordable, msgspec.MsgspecError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)  # fmt: skip
+"""What reading one span may raise: a trace is written by whoever can write a file, and no type of a value in it can be relied on."""
+
+
+def reason_of(problem: Exception) -> str:
+    """The quarantine reason of one of UNREADABLE."""
+    return problem.reason if isinstance(problem, BadSpan) else "bad_type"
+
+
+def spelled(held: Any) -> bytes:
+    """The bytes of a value set aside, for their digest; of one that is no JSON, or that is nested too deep, what can be had."""
+    try:
+        return msgspec.json.encode(held)
+    except UNREADABLE:
+        return str(type(held)).encode()
 
 
 class Attributes(NamedTuple):

@@ -12,6 +12,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 MAX_NESTING = 4
+MAX_DEPTH = 200
+"""Of a value that is walked here; deeper, it has no canonical form either."""
+
 _REPR_LIMIT = 1_000_000
 _CAPS = frozenset({1000, 1024, 1028, 2048, 4096, 8192, 16384, 32768, 65535, 65536, 100_000})
 """Lengths at which exporters are known to cut values (formats.md §10)."""
@@ -52,6 +55,8 @@ def decoded(text: str | bytes) -> Payload:
         value = json.loads(readable, parse_float=lambda digits: _float(digits, lossy))
     except RecursionError as deep:
         raise ValueError("nested too deep") from deep
+    if _deeper(value, MAX_DEPTH):
+        raise ValueError("nested too deep")
     return Payload(value, "lenient", frozenset({"precision_lost"} if lossy else ()))
 
 
@@ -125,6 +130,20 @@ def _is_json_prefix(text: str) -> bool:
     except RecursionError:
         return False
     return False
+
+
+def _deeper(value: Any, most: int) -> bool:
+    level = [value]
+    for _ in range(most + 1):
+        level = [
+            item
+            for held in level
+            if isinstance(held, dict | list)
+            for item in (held.values() if isinstance(held, dict) else held)
+        ]
+        if not level:
+            return False
+    return True
 
 
 def _float(digits: str, lossy: list[float]) -> float:

@@ -132,6 +132,7 @@ _TEXTS = tuple(
     for name, kind in SpanRecords.dtypes().items()
     if kind == pl.String and name in Span.__struct_fields__ and name not in (*_VALUES, "provenance")
 )
+_APART = ("source_trace_id", "source_span_id", "attributes_json", "workflow")
 
 
 def mistyped(span: Span) -> bool:
@@ -149,8 +150,10 @@ def graded(value: Any) -> dict[str, Any]:
 
 
 def span_row(span: Span, *, source: str, harness_state: str) -> dict[str, Any]:
-    """The row of `SpanRecords`. Raises Unrecordable for a value that has no canonical form."""
+    """The row of `SpanRecords`. Raises Unrecordable for a value that has no canonical form, ValueError for a text that cannot be written down."""
     row = msgspec.structs.asdict(span)
+    for name in _APART:  # the row's own id, below, encodes all others
+        (row[name] or "").encode()
     sides = row.pop("sides")
     values = {side: held.value for side in SIDES if (held := sides.get(side)) is not None}
     values |= {name: row[name] for name in _VALUES if row[name] is not UNSET}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import io
 import time
 import zlib
 from dataclasses import dataclass, field
@@ -13,9 +14,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 import zstandard
 
 from tasks.sources import evidence
+from tasks.sources.otlp_fields import UNREADABLE
 from tasks.sources.records import Score, Span, mistyped, score_frame, span_frame, span_row
 from tasks.sources.spool import Spool
-from twiceshy.errors import FormatError, InfrastructureError, InputError, Unrecordable
+from twiceshy.errors import FormatError, InfrastructureError, InputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -26,6 +28,10 @@ JSON_SUFFIXES = frozenset({".json", ".jsonl", ".ndjson"})
 _PACKED = (".gz", ".zst")
 MAX_SPAN_BYTES = 16_000_000
 """A span that is larger is set aside as `too_large`."""
+MAX_UNPACKED_BYTES = 2_000_000_000
+"""What a packed file may hold: a few kB of zeros packed twice would else fill the memory of the machine."""
+_STEP_BYTES = 4096
+"""Of a packed file unpacked at once: zstd packs at most 128 kB into 4 bytes, so a step gives some 130 MB at most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +61,10 @@ class Raw(NamedTuple):
     content: bytes
     digest: str
     size: int
+
+
+class _TooLarge(Exception):
+    """A packed file that holds more than may be unpacked."""
 
 
 class Rejected(NamedTuple):
@@ -130,15 +140,15 @@ class Intake:
 
     def take(self, span: Span, locator: str) -> None:
         """One span read; set aside as `too_large`, or as `bad_type` where a value of it has no canonical form or is of another type."""
-        ids, content = (span.trace_id, span.span_id), (span.attributes_json or "").encode()
+        ids, content = (span.trace_id, span.span_id), (span.attributes_json or "").encode("utf-8", "replace")
         reason = "too_large" if len(content) > MAX_SPAN_BYTES else "bad_type" if mistyped(span) else None
         if reason is not None:
-            self.reject(reason, "span", locator, content, ids=ids)
+            self.reject(reason, "span", locator, content, ids=_as_texts(ids))
             return
         try:
             self._rows.append(span_row(span, source=self.source, harness_state=self.harness_state))
-        except Unrecordable:
-            self.reject("bad_type", "span", locator, content, ids=ids)
+        except UNREADABLE:
+            self.reject("bad_type", "span", locator, content, ids=_as_texts(ids))
         else:
             self._read += 1
 
@@ -189,7 +199,15 @@ class FileSource:
 
     def spans(self, raw: Raw, *, harness_state: str) -> Mapped:
         """The canonical spans of one file."""
-        return self.mapper(raw, harness_state=harness_state)
+        try:
+            return self.mapper(raw, harness_state=harness_state)
+        except UNREADABLE as odd:
+            if isinstance(odd, FormatError):
+                raise
+            hint = "Check --source, and that the file holds whole records of that format."
+            raise FormatError.at(
+                raw.name, f"a value in it is none that {self.name} has ({type(odd).__name__}).", hint=hint
+            ) from None
 
 
 def files(window: Window, suffixes: frozenset[str]) -> Iterator[Raw]:
@@ -211,6 +229,18 @@ def lines(content: bytes) -> Iterator[tuple[int, int, bytes]]:
         if line.strip():
             yield number, offset, line
         offset += len(line) + 1
+
+
+def too_large(where: object) -> FormatError:
+    """The error of a packed file that holds more than may be unpacked."""
+    hint = "Unpack it and cut it into smaller files."
+    return FormatError.at(where, f"unpacks to more than {MAX_UNPACKED_BYTES:,} bytes.", hint=hint)
+
+
+def _as_texts(ids: tuple[object, object]) -> tuple[str | None, str | None]:
+    """The ids as far as they are texts that can be written down."""
+    trace, span = (held if isinstance(held, str) and held.isprintable() else None for held in ids)
+    return trace, span
 
 
 def _taken(path: Path, suffixes: frozenset[str]) -> bool:
@@ -239,21 +269,39 @@ def _unpacked(path: Path, held: bytes) -> bytes:
     """The content, unpacked by what the bytes say, whatever the name: gzip (also several members) or zstd (also several frames)."""
     try:
         if held.startswith(b"\x1f\x8b"):
-            return gzip.decompress(held)
+            return _members(held)
         if held.startswith(b"\x28\xb5\x2f\xfd"):
             return _frames(held)
+    except _TooLarge:
+        raise too_large(path) from None
     except (OSError, EOFError, zlib.error, zstandard.ZstdError):
         raise FormatError.at(path, "damaged gzip or zstd.", hint="Copy the file again.") from None
     return held
 
 
+def _members(held: bytes) -> bytes:
+    with gzip.GzipFile(fileobj=io.BytesIO(held)) as packed:
+        found = packed.read(MAX_UNPACKED_BYTES + 1)
+    if len(found) > MAX_UNPACKED_BYTES:
+        raise _TooLarge
+    return found
+
+
 def _frames(held: bytes) -> bytes:
     """Every zstd frame of a file. A reader over the stream gives what it has of a frame that is cut, without a word."""
-    found: list[bytes] = []
-    while held:
+    found, at = bytearray(), 0
+    while at < len(held):
         frame = zstandard.ZstdDecompressor().decompressobj()
-        found.append(frame.decompress(held))
-        if not frame.eof:
-            raise EOFError
-        held = frame.unused_data
-    return b"".join(found)
+        at += _unpack(frame, memoryview(held)[at:], found)
+    return bytes(found)
+
+
+def _unpack(frame: Any, held: memoryview, found: bytearray) -> int:
+    """Add what one frame holds; how long it is."""
+    for at in range(0, len(held), _STEP_BYTES):
+        found += frame.decompress(held[at : at + _STEP_BYTES])
+        if len(found) > MAX_UNPACKED_BYTES:
+            raise _TooLarge
+        if frame.eof:
+            return min(at + _STEP_BYTES, len(held)) - len(frame.unused_data)
+    raise EOFError

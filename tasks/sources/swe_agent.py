@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 from msgspec import UNSET
 
 from tasks.sources import payloads, shapes, transcripts
 from tasks.sources.entries import Entry, entries, inner
-from tasks.sources.otlp_fields import BadSpan
+from tasks.sources.otlp_fields import UNREADABLE, BadSpan, reason_of, spelled
 from tasks.sources.payloads import Payload
 from tasks.sources.records import Score, Side
 from tasks.sources.source import JSON_SUFFIXES, FileSource, Intake, Mapped, Raw
@@ -64,8 +63,8 @@ class _Run:
             where = f"{place}, step {number}"
             try:
                 self._step(step, where, number, told)
-            except BadSpan as bad:
-                intake.reject(bad.reason, "span", where, msgspec.json.encode(step))
+            except UNREADABLE as bad:
+                intake.reject(reason_of(bad), "span", where, spelled(step))
         self._ended(place, intake)
         self._talk.enter(intake)
 

@@ -9,11 +9,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from tasks.sources import faults
 from tasks.sources.entries import Entry, entries
-from tasks.sources.otlp_fields import BadSpan
+from tasks.sources.otlp_fields import UNREADABLE, BadSpan, reason_of, spelled
 from tasks.sources.payloads import Payload
 from tasks.sources.records import Score, graded
 from tasks.sources.source import FileSource, Intake, Mapped, Raw
@@ -52,8 +50,8 @@ def _step(talk: Transcript, entry: Entry, number: int, step: Any, intake: Intake
     place = f"{entry.place}, step {number}"
     try:
         return _made(talk, entry.held, number, step, place)
-    except BadSpan as bad:
-        intake.reject(bad.reason, "span", place, msgspec.json.encode(step))
+    except UNREADABLE as bad:
+        intake.reject(reason_of(bad), "span", place, spelled(step))
         return None
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 from msgspec import UNSET
 
 from tasks.sources import faults, ids, shapes, transcripts
 from tasks.sources.dialects import genai
 from tasks.sources.entries import inner, listed
 from tasks.sources.inspect_logs.messages import plain_calls
-from tasks.sources.otlp_fields import BadSpan
+from tasks.sources.otlp_fields import UNREADABLE, BadSpan, reason_of, spelled
 from tasks.sources.otlp_values import Values
 from tasks.sources.records import UNFINISHED, Side
 from tasks.sources.times import span_times, time
@@ -59,8 +58,8 @@ def enter(sample: Sample, told: Sequence[Any], place: str, intake: Intake) -> No
             if _ended(held, begun):
                 continue
             span = _span(sample, held, index)
-        except BadSpan as bad:
-            intake.reject(bad.reason, "span", where, msgspec.json.encode(held))
+        except UNREADABLE as bad:
+            intake.reject(reason_of(bad), "span", where, spelled(held))
             continue
         if held["event"] == "span_begin":
             begun[str(held.get("id"))] = span

@@ -15,7 +15,7 @@ from tasks.sources import ids, shapes, transcripts
 from tasks.sources.entries import inner, listed
 from tasks.sources.inspect_logs import events
 from tasks.sources.inspect_logs.messages import plain_calls
-from tasks.sources.otlp_fields import BadSpan
+from tasks.sources.otlp_fields import UNREADABLE, BadSpan, reason_of, spelled
 from tasks.sources.records import UNFINISHED, Score, Side, Span, graded
 from tasks.sources.times import span_times
 from tasks.sources.transcripts import Transcript
@@ -124,8 +124,8 @@ class Sample:
             place = f"{self._place}, message {number}"
             try:
                 self._turn(talk, held, place)
-            except BadSpan as bad:
-                intake.reject(bad.reason, "span", place, msgspec.json.encode(held))
+            except UNREADABLE as bad:
+                intake.reject(reason_of(bad), "span", place, spelled(held))
         talk.enter(intake)
 
     def _turn(self, talk: Transcript, held: Any, place: str) -> None:

@@ -7,12 +7,11 @@ import zipfile
 import zlib
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import msgspec
-
 from tasks.sources import payloads
+from tasks.sources import source as source_files
 from tasks.sources.entries import entries, inner
 from tasks.sources.inspect_logs.sample import NAME, Sample
-from tasks.sources.otlp_fields import BadSpan
+from tasks.sources.otlp_fields import UNREADABLE, reason_of, spelled
 from tasks.sources.source import JSON_SUFFIXES, FileSource, Intake, Mapped, Raw
 from twiceshy.errors import FormatError
 
@@ -39,8 +38,8 @@ def spans(raw: Raw, *, harness_state: str) -> Mapped:
     for held in _zipped(raw, intake) if raw.content.startswith(_ZIP) else _logged(raw, intake):
         try:
             Sample(held.sample, held.head, held.place, held.flags).enter(intake)
-        except BadSpan as bad:
-            intake.reject(bad.reason, "row", held.place, msgspec.json.encode(held.sample))
+        except UNREADABLE as bad:
+            intake.reject(reason_of(bad), "row", held.place, spelled(held.sample))
     return intake.mapped()
 
 
@@ -59,6 +58,8 @@ def _logged(raw: Raw, intake: Intake) -> Iterator[Held]:
 def _zipped(raw: Raw, intake: Intake) -> Iterator[Held]:
     try:
         with zipfile.ZipFile(io.BytesIO(raw.content)) as packed:
+            if sum(member.file_size for member in packed.infolist()) > source_files.MAX_UNPACKED_BYTES:
+                raise source_files.too_large(raw.name)
             names = sorted(name for name in packed.namelist() if name.startswith("samples/") and name.endswith(".json"))
             head = next((_read(packed, name).value for name in _HEADERS if name in packed.namelist()), None)
             if not isinstance(head, dict) or not inner(head, "eval") or not names:
@@ -72,7 +73,7 @@ def _zipped(raw: Raw, intake: Intake) -> Iterator[Held]:
                     intake.reject("bad_json", "row", name, packed.read(name))
                 else:
                     yield Held(held.value, name, head, held.flags)
-    except NotImplementedError:
+    except RuntimeError:  # of a member with a password; NotImplementedError is one too
         hint = "Convert it: inspect log convert --to json."
         raise FormatError.at(
             raw.name, "its members are compressed in a way that cannot be read here.", hint=hint

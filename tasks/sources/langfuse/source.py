@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tasks.sources import reading, tabular
 from tasks.sources.langfuse import api, columns, observations, rows, scores
 from tasks.sources.langfuse.observations import NAME
-from tasks.sources.otlp_fields import BadSpan
+from tasks.sources.otlp_fields import UNREADABLE, reason_of
 from tasks.sources.otlp_requests import Unreadable
 from tasks.sources.paging import ApiSource
 from tasks.sources.reading import Own
@@ -26,9 +26,9 @@ def spans(raw: Raw, *, harness_state: str) -> Mapped:
             continue
         try:
             _enter(row, intake)
-        except BadSpan as bad:
+        except UNREADABLE as bad:
             unit = "span" if row.kind == rows.OBSERVATION else "row"
-            intake.reject(bad.reason, unit, row.locator, repr(row.value).encode("utf-8", "replace"))
+            intake.reject(reason_of(bad), unit, row.locator, repr(row.value).encode("utf-8", "replace"))
     return intake.mapped()
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tasks.sources import otlp_requests, reading, tabular
 from tasks.sources.langsmith import api, feedback, managed, rows, runs
 from tasks.sources.langsmith.runs import NAME
-from tasks.sources.otlp_fields import BadSpan
+from tasks.sources.otlp_fields import UNREADABLE, reason_of
 from tasks.sources.otlp_requests import Unreadable
 from tasks.sources.paging import ApiSource
 from tasks.sources.reading import Own
@@ -35,9 +35,9 @@ def spans(raw: Raw, *, harness_state: str) -> Mapped:
             continue
         try:
             _enter(row, intake, traces)
-        except BadSpan as bad:
+        except UNREADABLE as bad:
             unit = "span" if row.kind == rows.RUN else "row"
-            intake.reject(bad.reason, unit, row.locator, repr(row.value).encode("utf-8", "replace"))
+            intake.reject(reason_of(bad), unit, row.locator, repr(row.value).encode("utf-8", "replace"))
     return intake.mapped()
 
 
@@ -60,13 +60,13 @@ def _stream(raw: Raw, intake: Intake) -> None:
             continue
         try:
             session.hear(document.value)
-        except BadSpan as bad:
-            intake.reject(bad.reason, "row", document.place, document.content, byte_offset=document.byte_offset)
+        except UNREADABLE as bad:
+            intake.reject(reason_of(bad), "row", document.place, document.content, byte_offset=document.byte_offset)
     try:
         for span, locator in session.spans():
             intake.take(span, locator)
-    except BadSpan as bad:
-        intake.reject(bad.reason, "row", "session", raw.content)
+    except UNREADABLE as bad:
+        intake.reject(reason_of(bad), "row", "session", raw.content)
 
 
 source = ApiSource(
