@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import replace
-from itertools import islice
-from typing import TYPE_CHECKING
+from itertools import islice, permutations, product
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -31,7 +31,11 @@ if TYPE_CHECKING:
     from twiceshy.transcript import Transcript
     from twiceshy.trials import ModeRun
 
+    _Turn = tuple[CaseGrader, Sequence[ModeRun], rows.Result]
+
 _MANY = 2
+_MOST_ORDERS = 24
+"""Of four turns that nobody can tell apart; with more of them the whole is not judged."""
 
 
 def turn_results(verdict: TrialVerdict, run: Run) -> list[rows.TurnResult]:
@@ -61,7 +65,8 @@ def whole_conversations(
     """One result a conversation of which several turns were judged as cases of their own, by id.
 
     Judged over all turns together: the invariants of the workflow (without what a case lays over them), no duplicate write, and context drift. The first
-    trials of all turns are one conversation, and so are the second ones: what is violated in one of them is violated.
+    trials of all turns are one conversation, and so are the second ones: what is violated in one of them is violated. Of turns that bear the same number nobody
+    knows which came first: violated is what is so in every order of them, and where the order decides the conversation is DIVERGED.
     """
     by_id: dict[str, list[tuple[CaseGrader, Sequence[ModeRun], rows.Result]]] = defaultdict(list)
     for one in judged:
@@ -74,7 +79,47 @@ def whole_conversations(
 def _conversation(
     name: str, held: Sequence[tuple[CaseGrader, Sequence[ModeRun], rows.Result]], invariants: Invariants
 ) -> rows.Conversation:
-    ordered = sorted(held, key=lambda one: (one[0].loaded.envelope.turn, one[0].loaded.case.id))
+    orders = list(islice(_orders(held), _MOST_ORDERS + 1))
+    ordered = orders[0]
+    judged = [_together(order, invariants) for order in orders[:_MOST_ORDERS]]
+    violated = {
+        key: found for key, found in judged[0].violated.items() if all(key in other.violated for other in judged)
+    }
+    errors = [error for one in judged for error in one.errors]
+    sometimes = {key for one in judged for key in one.violated} - violated.keys()
+    tied = sorted({one[0].loaded.case.id for one in held if _ties(one, held)})
+    unordered = tied if sometimes or len(orders) > _MOST_ORDERS else []
+    results = [
+        rows.TurnResult(turn=at, case=result.case.id, outcome=result.outcome, violated=[one.assertion_id for one in result.violations])
+        for at, (_, _, result) in enumerate(ordered)
+    ]  # fmt: skip
+    own = [Outcome.FAILED] * bool(violated) + [Outcome.ERROR] * bool(errors) + [Outcome.DIVERGED] * bool(unordered)
+    outcome = min([*own, *(result.outcome for result in results)], key=WORST.index)
+    return rows.Conversation(
+        id=name, outcome=outcome, turns=results, violations=[*violated.values()], error=errors[0] if errors else None, unordered=unordered
+    )  # fmt: skip
+
+
+class _Whole(NamedTuple):
+    violated: dict[str, rows.Violation]
+    errors: list[str]
+
+
+def _orders(held: Sequence[_Turn]) -> Iterator[list[_Turn]]:
+    """Every order in which the turns may have come: several where records bear the same number. The first one is by the ids of the cases."""
+    by_number: dict[int, list[_Turn]] = defaultdict(list)
+    for one in sorted(held, key=lambda one: one[0].loaded.case.id):
+        by_number[one[0].loaded.envelope.turn].append(one)
+    groups = [by_number[number] for number in sorted(by_number)]
+    return ([one for group in order for one in group] for order in product(*map(permutations, groups)))
+
+
+def _ties(one: _Turn, held: Sequence[_Turn]) -> bool:
+    return sum(one[0].loaded.envelope.turn == other[0].loaded.envelope.turn for other in held) > 1
+
+
+def _together(ordered: Sequence[_Turn], invariants: Invariants) -> _Whole:
+    """What is violated over the turns in one order of them."""
     cases = {at: grader.loaded.case.id for at, (grader, _, _) in enumerate(ordered)}
     violated: dict[str, rows.Violation] = {}
     errors: list[str] = []
@@ -86,15 +131,7 @@ def _conversation(
             told += _drifted(parts, cases, whole.policy)
         violated = {one.assertion_id: one for one in told} | violated
         errors += [f"{one.id}: {one.error}" for one in found if one.error is not None]
-    results = [
-        rows.TurnResult(turn=at, case=result.case.id, outcome=result.outcome, violated=[one.assertion_id for one in result.violations])
-        for at, (_, _, result) in enumerate(ordered)
-    ]  # fmt: skip
-    own = [Outcome.FAILED] * bool(violated) + [Outcome.ERROR] * bool(errors)
-    outcome = min([*own, *(result.outcome for result in results)], key=WORST.index)
-    return rows.Conversation(
-        id=name, outcome=outcome, turns=results, violations=[*violated.values()], error=errors[0] if errors else None
-    )
+    return _Whole(violated, errors)
 
 
 def _rounds(turns: Sequence[tuple[CaseGrader, Sequence[ModeRun]]]) -> Iterator[list[Run]]:

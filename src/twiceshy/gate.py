@@ -211,6 +211,10 @@ def _whole(conversations: Sequence[Conversation], policy: Policy) -> Iterator[Re
             f"{one.id} ({', '.join(sorted({found.assertion_id for found in one.violations}))})" for one in broken
         )
         yield Reason(1, f"{_many(len(broken), 'conversation')} failed as a whole: {said}")
+    for one in conversations:
+        if one.unordered:
+            said = f"which of {', '.join(one.unordered)} came first decides, and their envelopes bear the same turn"
+            yield Reason(3, f"conversation {one.id} cannot be judged as a whole: {said}")
     unjudged = [one for one in conversations if one.error is not None]
     if unjudged:
         said = "; ".join(f"{one.id} ({one.error})" for one in unjudged)

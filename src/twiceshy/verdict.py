@@ -320,7 +320,7 @@ class TurnResult(Record, frozen=True, kw_only=True):
 class Conversation(Record, frozen=True, kw_only=True):
     """A conversation whose turns are cases of their own: what each came to, and the whole. violations: of the turns together; turns that each pass may still have some.
 
-    error: why the turns could not be judged together.
+    error: why the turns could not be judged together. unordered: the cases of turns that bear the same number, where it decides which of them came first.
     """
 
     id: str
@@ -328,6 +328,7 @@ class Conversation(Record, frozen=True, kw_only=True):
     turns: list[TurnResult]
     violations: list[Violation] = []
     error: str | None = None
+    unordered: list[str] = []
 
 
 class Result(Record, frozen=True, kw_only=True):

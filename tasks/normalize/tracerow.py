@@ -191,8 +191,26 @@ def _identity(rows: Sequence[Row]) -> Row:
     return {name: next((row[name] for row in outermost if row[name] is not None), None) for name in names} | {
         name: min(row[name] for row in rows) for name in same
     } | {
-        "turn": 0, "start_ns": min(starts, default=None), "end_ns": max(ends, default=None), "time_precision": precisions[-1],
+        "turn": _turn(rows), "start_ns": min(starts, default=None), "end_ns": max(ends, default=None), "time_precision": precisions[-1],
     }  # fmt: skip
+
+
+def _turn(rows: Sequence[Row]) -> int:
+    """Which turn of its conversation a trace is, from 0: the first request of its models has a message of the user's for each turn before it, and its own.
+
+    An agent whose history lies elsewhere shows one message in every turn: the numbers are then equal, and nobody knows the order.
+    """
+    asked = [row for row in rows if row["kind"] == "model" and row["messages_in"] is not None]
+    if not asked or all(row["conversation_id"] is None for row in rows):
+        return 0
+    first = min(asked, key=lambda row: (row["crossing_seq"] or 0, row["start_ns"] or 0, row["seq"], row["row_id"]))
+    listed = msgspec.json.decode(first["messages_in"])
+    spoken = (
+        [one for one in listed if isinstance(one, dict) and one.get("role") == "user"]
+        if isinstance(listed, list)
+        else []
+    )
+    return max(len(spoken) - 1, 0)
 
 
 def _stamp(rows: Sequence[Row]) -> Row:

@@ -163,12 +163,13 @@ def a_turn(
     *played: Played,
     conversation: str | None = "c1",
     asked: Any = "hello",
+    case: str | None = None,
     invariants: Invariants = INVARIANTS,
     **ending: Any,
 ) -> Any:
     """A judged case that is one turn of a conversation."""
     envelope = an_envelope(a_crossing(1, "find"), conversation_id=conversation, turn=turn, input=RunInput(user=asked))
-    grader = case_grader(a_case(envelope, id=f"turn-{turn}", kind="positive"), invariants, POLICY)
+    grader = case_grader(a_case(envelope, id=case or f"turn-{turn}", kind="positive"), invariants, POLICY)
     transcript: Transcript = a_transcript(a_played(1, "find"), *played, **ending)
     modes = [mode_run(FULL, [Trial(transcript, grader.trial(transcript, FULL))])]
     return grader, modes, case_result(grader, modes, isolation="hermetic")
@@ -251,6 +252,37 @@ def test_whole_is_the_worst_of_its_turns() -> None:
     assert whole(a_turn(0), a_turn(1, divergence=a_divergence())).outcome is D
     failed = whole(a_turn(0, paid(2, 900)), a_turn(1))
     assert (failed.outcome, failed.turns[0].violated) == (F, ["no-large"])
+
+
+def _given_and_lost(*numbers: int) -> tuple[Any, Any]:
+    """A turn in which an order was named and used, and one that used another: the fact is lost only if the one comes after the other."""
+    given = a_turn(numbers[0], book(2, order="A184"), asked="A184 please", case="first")
+    return given, a_turn(numbers[1], book(2, order="X999"), asked="now the seat", case="second")
+
+
+@pytest.mark.parametrize("numbers", [(0, 1), (1, 0)])
+def test_numbers_say_which_turn_came_first(numbers: tuple[int, int]) -> None:
+    one = whole(*_given_and_lost(*numbers))
+    assert (one.outcome, one.unordered) == (F if numbers == (0, 1) else P, [])
+
+
+def test_what_only_one_order_of_equal_numbers_violates_is_not_judged() -> None:
+    one = whole(*_given_and_lost(0, 0))
+    assert (one.outcome, one.violations, one.unordered) == (D, [], ["first", "second"])
+
+
+def test_what_every_order_of_equal_numbers_violates_is_violated() -> None:
+    one = whole(a_turn(3, paid(2), case="first"), a_turn(3, paid(2, 50), case="second"))
+    assert (one.outcome, [found.assertion_id for found in one.violations], one.unordered) == (F, ["one-refund"], [])
+
+
+def test_equal_numbers_that_decide_nothing_are_judged() -> None:
+    assert whole(a_turn(0, case="first"), a_turn(0, case="second")).outcome is P
+
+
+def test_more_orders_than_can_be_tried_are_not_judged() -> None:
+    one = whole(*(a_turn(0, case=f"turn-{at}") for at in range(5)))
+    assert (one.outcome, len(one.unordered)) == (D, 5)
 
 
 def test_single_turns_are_no_conversation() -> None:

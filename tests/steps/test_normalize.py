@@ -367,3 +367,23 @@ def test_trace_that_cannot_be_read_is_set_aside_alone() -> None:
     made = normalized(good._replace(spans=pl.concat([good.spans, odd])))
     assert made.traces["trace_id"].to_list() == good.spans["trace_id"].unique().to_list()
     assert made.quarantine.select("unit", "reason").rows() == [("trace", "FormatError")]
+
+
+def a_talk(*said: str, conversation: str | None = "c1") -> Any:
+    """What normalize makes of a run whose model was sent these roles."""
+    asked = [{"role": role, "parts": [{"type": "text", "text": f"no {at}"}]} for at, role in enumerate(said)]
+    further = [*asked, {"role": "user", "parts": []}]
+    spans = (
+        a_span("1", "agent", "a", start_ns=1, conversation_id=conversation),
+        a_span("2", "model", "m", parent="1", start_ns=2, messages_in=asked, messages_out=an_output()),
+        a_span("3", "model", "m", parent="1", start_ns=3, messages_in=further, messages_out=an_output()),
+    )
+    return normalized(mapped(*spans))
+
+
+@pytest.mark.parametrize(
+    ("said", "turn"), [(("system", "user"), 0), (("system", "user", "assistant", "user"), 1), (("user", "assistant", "user", "assistant", "tool", "user"), 2), ((), 0)]
+)  # fmt: skip
+def test_turn_is_how_often_the_user_had_spoken(said: tuple[str, ...], turn: int) -> None:
+    assert only(a_talk(*said)).turn == turn
+    assert only(a_talk(*said, conversation=None)).turn == 0
