@@ -82,6 +82,10 @@ class Rules:
 
 def rules_of(policies: Path, workflow: str, keyring: Keyring, *, known_tools: Collection[str] = ()) -> Rules:
     """The rules of a workflow from `policies/<workflow>/`. known_tools: see `policy.load`. Raises InputError with file and line."""
+    if (
+        workflow in ("", ".", "..") or "/" in workflow or "\0" in workflow
+    ):  # it was read in an envelope that anybody may have written, and here it names folders
+        raise InputError(f"workflow {workflow!r} is no plain name, so it can have no folder of policies.")
     folder = policies / workflow
     tools = policy.load(folder / "tools.yaml", known_tools=known_tools)
     stated = invariants.load(folder / "invariants.yaml", tools=tools.tools)

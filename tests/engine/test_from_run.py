@@ -23,6 +23,7 @@ from twiceshy.judging import Rules, Terms
 from twiceshy.keeping import Kept
 from twiceshy.outcome import Outcome
 from twiceshy.policy import ToolPolicy
+from twiceshy.redaction import Keyring
 from twiceshy.worlds.seeding import seeded
 
 
@@ -198,3 +199,10 @@ def test_an_absence_that_nobody_recorded_is_left_out() -> None:
 def test_a_simulated_answer_is_no_example_to_a_simulator() -> None:
     held = examples("slots", {"day": "sat"}, [an_envelope(a_read(1, "thu"), a_read(2, "fri", simulated=True))])
     assert [example.args for example in held] == [{"day": "thu"}]
+
+
+@pytest.mark.parametrize("workflow", ["../elsewhere", "/elsewhere", "..", "", "a/b"])
+def test_a_workflow_that_names_a_path_has_no_policies(workflow: str, tmp_path: Path) -> None:
+    """The folder of a draft is named after it: a run that somebody else wrote would choose where it is written."""
+    with pytest.raises(InputError, match="is no plain name"):
+        judging.rules_of(tmp_path / "policies", workflow, Keyring({}))
