@@ -27,10 +27,15 @@ def refuses(build: Callable[[Boundary], Any], name: str) -> None:
 
 def faults(build: Callable[[Boundary], Any], envelope: Envelope, name: str) -> None:
     """The agent's replay ends as an error of ours that names the tool."""
+    assert f"tool {name!r}" in fault_of(build, envelope)
+
+
+def fault_of(build: Callable[[Boundary], Any], envelope: Envelope) -> str:
+    """The error of ours as which the agent's replay ends."""
     lines: list[bytes] = []
     replay = Replay(envelope, Terms(policy=a_policy()), Journal(lines.append))
     with pytest.raises(RunFaulted):
         run(build(Boundary(replay)), "hello")
     fault = transcript_of(lines).fault
     assert fault is not None
-    assert f"tool {name!r}" in fault
+    return fault

@@ -27,6 +27,11 @@ class UncontrolledTool(InfrastructureError):
             "It was not run. Give the agent a function tool that does the same, or take the tool out."
         )
 
+    @classmethod
+    def served(cls, name: str, agent: str) -> Self:
+        """The same for a server, whose tools are known only to itself."""
+        return cls.named(name, agent, why="a live server lists and runs its tools")
+
 
 class UncontrolledModel(InfrastructureError):
     """A model that does not go through the boundary: what it says would be in no record, and no replay could freeze it."""

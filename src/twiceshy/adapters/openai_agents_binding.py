@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 from dataclasses import dataclass, field
-from inspect import getclosurevars
 from typing import TYPE_CHECKING, Any
 
 from twiceshy.adapters import controlling
@@ -17,8 +16,9 @@ from agents import Agent, FunctionTool, Handoff, Model, handoff
 
 from twiceshy.adapters.openai_agents_checks import ToolChecks, checked_input, checked_output
 from twiceshy.adapters.openai_agents_messages import arguments_of, plain_of
-from twiceshy.adapters.openai_agents_model import READING, BoundModel, NamedModel, Saying, behind
-from twiceshy.adapters.openai_agents_runs import ENTERED, RUN, WITHIN, held
+from twiceshy.adapters.openai_agents_model import BoundModel, NamedModel, Saying, behind
+from twiceshy.adapters.openai_agents_reach import calls_back, refuse_whole, target_of
+from twiceshy.adapters.openai_agents_runs import ENTERED, RUN, WITHIN, NoServers, held
 from twiceshy.adapters.openai_agents_tools import invoked
 
 if TYPE_CHECKING:
@@ -46,8 +46,11 @@ class Binding:
         if isinstance(agent.model, BoundModel):
             return agent
         if id(agent) not in self.made:
-            refuse_uncontrolled(agent)
-            copy = agent.clone(model=self._model(agent), tools=[self._tool(tool) for tool in agent.tools], handoffs=[])
+            refuse_whole(agent)
+            tools = [self._tool(tool) for tool in agent.tools]
+            copy = agent.clone(
+                model=self._model(agent), tools=tools, handoffs=[], mcp_servers=NoServers(self, agent.name)
+            )
             self.made[id(agent)] = agent, copy
             copy.handoffs = [self._handoff(given, agent.name) for given in agent.handoffs]
             copy.input_guardrails = [self.input_check(each) for each in agent.input_guardrails]
@@ -80,7 +83,10 @@ class Binding:
         if not handing.answer.live:
             return _standing_in(agent, handing)
         within = Binding(handing.passages, self.effects)
-        copy = within.agent(agent)
+        try:
+            copy = within.agent(agent)
+        except controlling.UncontrolledTool as refused:  # whoever runs the agent may swallow this
+            self.boundary.refuse(agent.name, refused)
         handing.passages.complete()
         return copy
 
@@ -104,9 +110,6 @@ class Binding:
         if not isinstance(tool, FunctionTool):
             return tool
         inner = tool._agent_instance  # noqa: SLF001 - the SDK says nowhere else whose tool it is
-        for found in controlling.held_by(getattr(tool, "__wrapped__", None)):
-            if isinstance(found, Agent) and not isinstance(found.model, BoundModel):
-                refuse_uncontrolled(found)
         if inner is not None:
             self.declares(tool.name, inner)
             if tool.name not in self.effects:
@@ -144,7 +147,7 @@ class Binding:
 
     def _handoff(self, given: Any, agent: str) -> Handoff[Any, Any]:
         made = given if isinstance(given, Handoff) else handoff(given)
-        target = given if isinstance(given, Agent) else _target(made)
+        target = given if isinstance(given, Agent) else target_of(made)
         if target is None:
             raise controlling.UncontrolledTool.named(
                 made.tool_name,
@@ -152,7 +155,7 @@ class Binding:
                 why="which agent it gives is known only when it runs; make it with handoff(agent)",
             )
         self.declares(target.name, target)
-        called = _calls_back(made)
+        called = calls_back(made)
         if called:
             controlling.declare(self.boundary, made.tool_name, made.input_json_schema, self.effects)
         return dataclasses.replace(made, on_invoke_handoff=self._handing(made, target, calls_back=called))
@@ -183,35 +186,6 @@ class Binding:
             return passage.returned(await passage.areach(asked, run))
 
         await apassing(passage, through)
-
-
-def refuse_uncontrolled(agent: Agent[Any]) -> None:
-    """Raise UncontrolledTool for the first tool of an agent that can write and that no boundary reaches."""
-    for tool in agent.tools:
-        if not isinstance(tool, (FunctionTool, *READING)):
-            name = str(getattr(tool, "name", type(tool).__name__))
-            raise controlling.UncontrolledTool.named(
-                name, agent.name, why="the SDK or the model's provider runs it, out of reach"
-            )
-    for server in agent.mcp_servers:
-        raise controlling.UncontrolledTool.named(server.name, agent.name, why="a live server lists and runs its tools")
-
-
-def _target(made: Handoff[Any, Any]) -> Agent[Any] | None:
-    """The agent that `handoff()` was given."""
-    ref = made._agent_ref  # noqa: SLF001 - the SDK says nowhere else to whom
-    found = None if ref is None else ref()
-    return found if isinstance(found, Agent) else None
-
-
-def _calls_back(made: Handoff[Any, Any]) -> bool:
-    """Whether a handoff calls a function of the candidate's own; where that cannot be told, it does."""
-    inner = (getattr(made.on_invoke_handoff, "args", None) or (made.on_invoke_handoff,))[0]
-    try:
-        named = getclosurevars(inner).nonlocals
-    except TypeError:
-        return True
-    return "on_handoff" not in named or named["on_handoff"] is not None
 
 
 def _recorded(handing: Handing) -> Any:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from twiceshy.adapters import controlling
+from twiceshy.envelope import Kind
 
 controlling.require("agents", extra="adapters-openai-agents")
 
@@ -54,6 +55,25 @@ WITHIN: ContextVar[Binding | None] = ContextVar("twiceshy_openai_agents_within",
 
 # The agent that is about to run as a tool, and the handoff that was told for that.
 ENTERED: ContextVar[tuple[Agent[Any], Handing] | None] = ContextVar("twiceshy_openai_agents_entered", default=None)
+
+
+class NoServers(list[Any]):
+    """The MCP servers of a bound agent: none. Whatever copies are made of it keep this, so it tells whose the agent is."""
+
+    def __init__(self, binding: Binding, agent: str) -> None:
+        super().__init__()
+        self.binding = binding
+        self._agent = agent
+
+    def __iter__(self) -> Iterator[Any]:
+        """End the run where a server came to the agent: the SDK asks this before it asks the server."""
+        if len(self):
+            _refuse_served(self[0], self._agent, self.binding)
+        return super().__iter__()
+
+
+def _refuse_served(server: Any, agent: str, binding: Binding) -> None:
+    binding.boundary.refuse(server.name, controlling.UncontrolledTool.served(server.name, agent))
 
 
 @contextmanager
@@ -116,7 +136,11 @@ def _entering(
     """The agent that really runs, and what is open in its run; None where it is none of ours."""
     within, entered = WITHIN.get(), ENTERED.get()
     handing = None
-    if not isinstance(agent.model, BoundModel):
+    own = getattr(agent.mcp_servers, "binding", None)
+    if own is not None and not isinstance(agent.model, BoundModel):
+        refused = controlling.UncontrolledModel.given("the model that was set after bound()", agent.name)
+        own.boundary.beyond(Kind.MODEL, agent.name, refused)
+    elif not isinstance(agent.model, BoundModel):
         if within is None:
             yield agent, None
             return
@@ -143,6 +167,8 @@ def _look(agent: Agent[Any], options: dict[str, Any], binding: Any) -> None:
     """End the run of a bound agent that would go past its boundary, and put the guardrails of its configuration behind that."""
     if not isinstance(agent.model, BoundModel):
         return
+    for server in list.__iter__(agent.mcp_servers):
+        _refuse_served(server, agent.name, binding)
     config = options.get("run_config")
     for name in ("model", "sandbox"):
         found = _of(config, name)
