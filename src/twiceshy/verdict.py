@@ -318,10 +318,7 @@ class TurnResult(Record, frozen=True, kw_only=True):
 
 
 class Conversation(Record, frozen=True, kw_only=True):
-    """A conversation whose turns are cases of their own: what each came to, and the whole. violations: of the turns together; turns that each pass may still have some.
-
-    error: why the turns could not be judged together. unordered: the cases of turns that bear the same number, where it decides which of them came first.
-    """
+    """Turns that are cases of their own, and what they came to together. error: why that could not be judged; unordered: cases of equal number whose order decides."""
 
     id: str
     outcome: Outcome
