@@ -8,6 +8,7 @@ import pytest
 from builders import recorded
 from twiceshy.adapters.controlling import UncontrolledModel, UncontrolledState
 from twiceshy.boundary import Boundary
+from twiceshy.errors import CandidateError
 from uncontrolled import faults, look, refuses
 
 # The framework takes seconds to import.
@@ -117,3 +118,86 @@ def test_state_of_langgraph_outside_of_the_process() -> None:
     with pytest.raises(UncontrolledState, match="checkpointer 'Database' of agent 'agent'"):
         look(keeping(checkpointer=Database()))
     look(keeping(checkpointer=InMemorySaver(), store=InMemoryStore()))
+
+
+def test_unbound_model_beside_a_bound_one() -> None:
+    from langchain_core.runnables import ConfigurableField
+
+    from langchain_agents import Scripted
+    from twiceshy.adapters.langchain import bound_model, create_agent
+
+    other: Any = Scripted(turns=["x"], model_name="other")
+    field = ConfigurableField(id="which")
+
+    def falling_back(model: Any) -> Any:
+        return model.with_fallbacks([other])
+
+    for made in (
+        falling_back,
+        lambda model: falling_back(model.bind_tools([])),
+        lambda model: falling_back(model.bind(stop=["x"])),
+        lambda model: model.configurable_alternatives(field, other=other),
+    ):
+        with pytest.raises(UncontrolledModel, match="model 'other' of agent 'model'"):
+            look(lambda boundary, made=made: made(bound_model(boundary, other)).invoke)
+    look(lambda boundary: bound_model(boundary, other).with_fallbacks([bound_model(boundary, other, name="b")]).invoke)
+    for given in (falling_back(other), other.configurable_alternatives(field, other=other)):
+        for taking in (bound_model, create_agent):
+            with pytest.raises(CandidateError, match=f"{type(given).__name__} and no chat model"):
+                look(lambda boundary, given=given, taking=taking: taking(boundary, given).invoke)
+
+
+def behind(*middleware: Any) -> Callable[[Boundary], Any]:
+    from langchain_agents import Scripted
+    from twiceshy.adapters.langchain import create_agent
+
+    return lambda boundary: create_agent(boundary, Scripted(turns=["x"]), middleware=middleware).invoke
+
+
+def test_model_in_the_code_of_middleware() -> None:
+    from langchain.agents.middleware import AgentMiddleware, before_model, wrap_model_call, wrap_tool_call
+
+    from langchain_agents import Scripted
+
+    other = Scripted(turns=["x"], model_name="other")
+
+    class Asking(AgentMiddleware[Any, Any]):
+        def after_model(self, state: Any, runtime: Any) -> None:
+            other.invoke("x")
+
+    @before_model
+    def asks(state: Any, runtime: Any) -> None:
+        other.invoke("x")
+
+    @wrap_tool_call
+    def asks_too(request: Any, handler: Any) -> Any:
+        return handler(request) if other.invoke("x") else None
+
+    @wrap_model_call
+    def replaces(request: Any, handler: Any) -> Any:
+        return handler(request.override(model=other))
+
+    for layer in (Asking(), asks, asks_too):
+        with pytest.raises(UncontrolledModel, match="model 'other'"):
+            look(behind(layer))
+    look(behind(replaces))
+
+
+def test_agent_in_the_code_of_middleware() -> None:
+    from langchain.agents import create_agent as unbound
+    from langchain.agents.middleware import AgentMiddleware, wrap_model_call
+
+    from langchain_agents import ASK, Scripted, pay
+
+    payer = unbound(Scripted(turns=["x"]), [pay])
+
+    class Paying(AgentMiddleware[Any, Any]):
+        def after_agent(self, state: Any, runtime: Any) -> None:
+            payer.invoke(ASK)
+
+    @wrap_model_call
+    def pays(request: Any, handler: Any) -> Any:
+        return handler(request) if payer.invoke(ASK) else None
+
+    refuses(behind(Paying()), "pay")
+    refuses(behind(pays), "pay")

@@ -11,9 +11,12 @@ from twiceshy.streaming import Growing, piece
 
 controlling.require("langchain_core", extra="adapters-langchain")
 
+from langchain_core.language_models import BaseLanguageModel
 from langchain_core.language_models.chat_models import BaseChatModel
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
-from langchain_core.runnables import RunnableBinding, RunnableSequence
+from langchain_core.runnables import Runnable, RunnableBinding, RunnableParallel, RunnableSequence
+from langchain_core.runnables.base import RunnableBindingBase
+from langchain_core.runnables.fallbacks import RunnableWithFallbacks
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import PrivateAttr
 
@@ -21,10 +24,9 @@ from twiceshy.adapters.langchain_messages import asked, chunks_of, ended_of, gro
 from twiceshy.adapters.langchain_offers import refuse_hosted, runs
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 
     from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
-    from langchain_core.runnables import Runnable
 
     from twiceshy.boundary import Boundary
 
@@ -66,6 +68,10 @@ class BoundChatModel(BaseChatModel):
 
         Raises CandidateError for a model that streams in a way which only it knows.
         """
+        if not isinstance(inner, BaseChatModel):
+            raise CandidateError(
+                f"model {name!r} is a {type(inner).__name__} and no chat model, so who answers is known only when it runs; give the chat model itself"
+            )
         kind = type(inner)
         streams = kind._stream is not BaseChatModel._stream or kind._astream is not BaseChatModel._astream  # noqa: SLF001 - as LangChain itself tells
         if not streams and any(hasattr(kind, f"_{prefix}stream_chat_model_events") for prefix in ("", "a")):
@@ -102,7 +108,8 @@ class BoundChatModel(BaseChatModel):
             offered = None
         if offered is None:
             offered = {"tools": [convert_to_openai_tool(tool) for tool in tools], **chosen, **options}
-        return self.bind(**offered)
+        made: Runnable[Any, AIMessage] = self.bind(**offered)
+        return made
 
     def with_structured_output(self, schema: Any, **options: Any) -> Runnable[Any, Any]:
         """Ask for structured output as the model itself would, where its way is a chain that begins with the model."""
@@ -114,6 +121,20 @@ class BoundChatModel(BaseChatModel):
         if isinstance(first, RunnableBinding) and first.bound is self._inner:
             return RunnableSequence(self.bind(**first.kwargs), *rest)
         return super().with_structured_output(schema, **options)
+
+    def with_fallbacks(self, fallbacks: Sequence[Any], **options: Any) -> Any:
+        """The model with others to fall back to. Raises UncontrolledModel for one that is not bound."""
+        refuse_others(fallbacks, self._boundary_name, why="the bound model falls back to it")
+        return super().with_fallbacks(fallbacks, **options)
+
+    def configurable_alternatives(self, which: Any, **options: Any) -> Any:
+        """The model with others to choose from. Raises UncontrolledModel for one that is not bound."""
+        refuse_others(options.values(), self._boundary_name, why="a run may choose it in place of the bound model")
+        return super().configurable_alternatives(which, **options)
+
+    def bind(self, **options: Any) -> Any:
+        """The model with options; what is made of it takes no unbound model either."""
+        return _Bound(bound=self, kwargs=options, config={})
 
     def _generate(
         self, messages: list[BaseMessage], stop: list[str] | None = None, run_manager: Any = None, **options: Any
@@ -202,6 +223,59 @@ class BoundChatModel(BaseChatModel):
                 yield told
         for told in telling.over():
             yield told
+
+
+class _Bound(RunnableBinding[Any, Any]):
+    """A bound model with options."""
+
+    def with_fallbacks(self, fallbacks: Sequence[Any], **options: Any) -> Any:
+        """As of the model."""
+        model: Any = self.bound
+        refuse_others(fallbacks, model.boundary_name, why="the bound model falls back to it")
+        return super().with_fallbacks(fallbacks, **options)
+
+
+def refuse_others(models: Iterable[Any], agent: str, *, why: str) -> None:
+    """Raise UncontrolledModel for the first model that is not bound."""
+    for model in (found for each in models for found in unbound(each)):
+        raise controlling.UncontrolledModel.named(
+            name_of(model), agent, why=f"{why}; give that bound_model(boundary, model, name=...)"
+        )
+
+
+def unbound(value: Any) -> Iterator[Any]:
+    """The models in a value that do not go through a boundary."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        for one in value:
+            yield from unbound(one)
+    elif isinstance(value, BaseLanguageModel):
+        yield from () if isinstance(value, BoundChatModel) else (value,)
+    elif isinstance(value, Runnable):
+        yield from unbound(_parts(value)) if _parts(value) is not None else _deciding(value)
+
+
+def _parts(chain: Runnable[Any, Any]) -> list[Any] | None:
+    if isinstance(chain, RunnableBindingBase):
+        return [chain.bound]
+    if isinstance(chain, RunnableSequence):
+        return [*chain.steps]
+    if isinstance(chain, RunnableParallel):
+        return [*chain.steps__.values()]
+    return [*chain.runnables] if isinstance(chain, RunnableWithFallbacks) else None
+
+
+def _deciding(chain: Runnable[Any, Any]) -> Iterator[Any]:
+    """A decision model, unless all it holds is bound."""
+    if any(kind.__name__ == "BaseDecisionModel" for kind in type(chain).__mro__):
+        held = [value for value in vars(chain).values() if isinstance(value, BaseLanguageModel)]
+        yield from unbound(held) if held else (chain,)
+
+
+def name_of(model: Any) -> str:
+    """What a model is called."""
+    return str(getattr(model, "model_name", None) or getattr(model, "model", None) or type(model).__name__)
 
 
 class _Telling:
