@@ -254,10 +254,12 @@ class Session:
         return channel
 
     def _start(self, task: Task | None = None) -> Ready:
+        env = scrubbed_environment(self._env, allow=self._spec.allow_env)
+        if self._live is not None:
+            self._live.refuse_shared(env)
         ours, theirs = exchange.pair()
         self._complaints = self._stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 - the stack closes it
         command = [self._spec.python, "-P", "-m", "twiceshy.zygote", str(theirs.fileno())]
-        env = scrubbed_environment(self._env, allow=self._spec.allow_env)
         commanded = self._spec.command is not None
         door = door_terms(commanded=commanded, patience_s=self._live.patience_s) if self._live else None
         env |= door.clients if door and not commanded else {}

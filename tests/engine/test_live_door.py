@@ -1,6 +1,7 @@
 """The door of live models by itself: who may come through, what ends a trial, and what is kept of an answer that nobody waited for."""
 
 import json
+import os
 import socket
 import threading
 import time
@@ -17,12 +18,14 @@ import pytest
 from builders import a_model, a_played, a_transcript
 from living import kept, live_models
 from twiceshy.answerers import Asked
+from twiceshy.errors import ConfigurationError
 from twiceshy.gateway.door import Door, LiveTrial
 from twiceshy.gateway.lives import ended
 from twiceshy.outcome import BoundaryState, Divergence
 from twiceshy.replies import TrialId, TrialReplies
+from twiceshy.running import CandidateSpec, Session
 from twiceshy.transcript import Diverged
-from upstreaming import Service, a_service
+from upstreaming import KEY, Service, a_service
 
 TOKEN = "of-this-session"  # noqa: S105 - of a door that stands for one test
 ONE = TrialId(candidate="c", case="a", envelope="e", mode="cut-point", number=0)
@@ -159,3 +162,14 @@ def test_more_answers_than_passages_prove_nothing(tmp_path: Path, asked: int, pa
     told = ended(trial, a_transcript(*[LIVE] * passed, a_played(9)), commanded=commanded)
     assert (told.divergence is not None and told.divergence.kind is Divergence.LIVE_UNCONTROLLED) == diverges
     assert (told.disposition is None) == diverges
+
+
+def test_a_candidate_that_would_see_the_key_is_not_started(tmp_path: Path) -> None:
+    """`allow_env` knows a credential by its name alone, and a key may have any."""
+    spec = CandidateSpec(factory="agents:plain", path=[tmp_path], allow_env=["MODEL_ACCESS"])
+    with a_service() as service:
+        live = live_models(service, tmp_path / "replies")
+        session = Session(spec, env={**os.environ, "MODEL_ACCESS": KEY}, folder=tmp_path, live=live)
+        with pytest.raises(ConfigurationError, match=r"would see its key in \$MODEL_ACCESS") as told:
+            session.__enter__()
+    assert KEY not in str(told.value)

@@ -98,6 +98,14 @@ class Upstream:
         if self.key_env is not None and not self.key:
             raise ConfigurationError(f"[upstream.{self.face}] key_env names ${self.key_env}, which is not set.")
 
+    def refuse_shared(self, env: Mapping[str, str]) -> None:
+        """Raise ConfigurationError where its key is in an environment: who holds it could ask past the door wherever it gets out."""
+        shared = next((name for name, value in env.items() if self.key and value == self.key), None)
+        if shared is not None:
+            raise ConfigurationError(
+                f"[upstream.{self.face}]: the candidate would see its key in ${shared}. Take the name out of allow_env."
+            )
+
     def target(self, request: Request) -> str:
         """The path of a request there: a base URL of OpenAI's bears the `/v1`, one of Anthropic's does not."""
         path = request.path.removeprefix("/v1") if self.face == "openai" else request.path

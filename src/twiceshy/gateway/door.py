@@ -54,6 +54,11 @@ class LiveModels:
         for upstream in self.upstreams.values():
             upstream.refuse_keyless()
 
+    def refuse_shared(self, env: Mapping[str, str]) -> None:
+        """Raise ConfigurationError where a key stands in the environment of a candidate, under whatever name."""
+        for upstream in self.upstreams.values():
+            upstream.refuse_shared(env)
+
     @property
     def patience_s(self) -> float:
         """How long a reply may be on its way."""
