@@ -127,6 +127,31 @@ def test_agent_in_a_tool_that_is_not_bound() -> None:
     look(lambda boundary: bound(Agent(TestModel(), tools=[_Desk(bound(helper, boundary, model="h")).ask]), boundary).run_sync)  # fmt: skip
 
 
+def test_agent_in_the_code_around_tools_that_is_not_bound() -> None:
+    from pydantic_ai import Agent
+    from pydantic_ai.capabilities import AbstractCapability
+    from pydantic_ai.models.test import TestModel
+
+    from twiceshy.adapters.pydantic_ai import bound
+
+    def pay(amount: int) -> int:
+        return amount
+
+    helper = Agent(TestModel(), name="helper", tools=[pay])
+
+    async def ask(output: str = "") -> str:
+        return str((await helper.run("q")).output)
+
+    class Asking(AbstractCapability[Any]):
+        async def before_run(self, ctx: Any) -> None:
+            await helper.run("q")
+
+    validated = Agent(TestModel())
+    validated.output_validator(ask)
+    for agent in (validated, Agent(TestModel(), instructions=ask), Agent(TestModel(), capabilities=[Asking()])):
+        refuses(lambda boundary, agent=agent: bound(agent, boundary).run_sync, "pay")
+
+
 def test_what_comes_with_a_run_ends_it_as_an_error() -> None:
     """A tool that a function brings while the agent runs: an agent that swallows the error is no better off."""
     from pydantic_ai import Agent

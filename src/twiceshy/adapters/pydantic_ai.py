@@ -52,7 +52,7 @@ def bound(
     toolsets = toolsets_of(agent)
     refuse_uncontrolled(agent, toolsets, boundary, name)
     tools = {tool.name: tool for one in toolsets if isinstance(one, FunctionToolset) for tool in one.tools.values()}
-    refuse_unbound_agents(tools.values(), name)
+    refuse_unbound_agents(agent, tools.values(), name)
     given = dict(effects or {})
     controlling.refuse_unknown_effects(given, tools, name)
     for tool in tools.values():

@@ -91,17 +91,34 @@ def refuse_uncontrolled(
         )
 
 
-def refuse_unbound_agents(tools: Iterable[Tool[Any]], agent: str) -> None:
-    """Raise UncontrolledTool where a tool's function holds another agent with tools of its own that is not bound: what it does would be seen by nobody."""
+def refuse_unbound_agents(agent: Agent[Any, Any], tools: Iterable[Tool[Any]], name: str) -> None:
+    """Raise UncontrolledTool where a function of the agent holds another with tools of its own that is not bound: what it does would be seen by nobody."""
     for tool in tools:
-        for held in controlling.held_by(tool.function):
-            if isinstance(held, AbstractAgent) and not isinstance(held, WrapperAgent) and held.toolsets:
-                names = [name for leaf in held.toolsets if isinstance(leaf, FunctionToolset) for name in leaf.tools]
-                served_by = [leaf.label for leaf in held.toolsets if not isinstance(leaf, FunctionToolset)]
-                for name in [*names, *served_by]:
-                    raise controlling.UncontrolledTool.named(
-                        name, held.name or "agent", why=f"tool {tool.name!r} of agent {agent!r} runs that agent, which is not bound"
-                    )  # fmt: skip
+        _refuse_held(tool.function, f"tool {tool.name!r} of agent {name!r}")
+    for code in _code(agent):
+        _refuse_held(code, f"{getattr(code, '__qualname__', 'a function')} of agent {name!r}")
+
+
+def _refuse_held(code: Any, whose: str) -> None:
+    for held in controlling.held_by(code):
+        if isinstance(held, AbstractAgent) and not isinstance(held, WrapperAgent) and held.toolsets:
+            names = [tool for leaf in held.toolsets if isinstance(leaf, FunctionToolset) for tool in leaf.tools]
+            served_by = [leaf.label for leaf in held.toolsets if not isinstance(leaf, FunctionToolset)]
+            for tool in [*names, *served_by]:
+                why = f"{whose} runs that agent, which is not bound"
+                raise controlling.UncontrolledTool.named(tool, held.name or "agent", why=why)
+
+
+def _code(agent: Agent[Any, Any]) -> Iterator[Any]:
+    """What runs around the tools: output validators, instructions, and the hooks of capabilities that are the candidate's own."""
+    yield from (each.function for each in agent._output_validators)  # noqa: SLF001 - no public name
+    told = [getattr(each, "instruction", each) for each in agent._instructions]  # noqa: SLF001 - no public name
+    yield from filter(callable, told)
+    found: list[Any] = []
+    agent.root_capability.apply(found.append)
+    for kind in (kind for each in found for kind in type(each).__mro__):
+        if not kind.__module__.startswith("pydantic_ai."):
+            yield from (code for code in vars(kind).values() if isinstance(code, FunctionType))
 
 
 def _output_functions(spec: Any) -> Iterator[Any]:
