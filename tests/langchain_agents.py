@@ -9,8 +9,11 @@ from langchain_core.messages import AIMessage, AIMessageChunk
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from langchain_core.tools import tool
 from langchain_core.utils.function_calling import convert_to_openai_tool
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.prebuilt import tools_condition
 
 from builders import a_policy, recorded, replayed
+from twiceshy.adapters.langchain import bound_model
 from twiceshy.boundary import Boundary
 from twiceshy.envelope import Crossing, Envelope, Kind
 from twiceshy.transcript import Transcript
@@ -129,3 +132,16 @@ def same(build: Build) -> Envelope:
     assert not any(played.drift or played.stale for played in told.played)
     assert [p.crossing.chunks for p in told.played] == [c.chunks for c in envelope.crossings]
     return envelope
+
+
+def own_graph(boundary: Boundary, node: Any, *turns: Any, offered: Any = (find, pay)) -> Any:
+    """A graph of LangGraph's own with the bound model, offered these tools, and a node that runs them."""
+    model = bound_model(boundary, Scripted(turns=list(turns) or CALLS)).bind_tools(list(offered))
+    graph = StateGraph(MessagesState)
+    graph.add_node("model", lambda state: {"messages": [model.invoke(state["messages"])]})
+    graph.add_node("tools", node)
+    graph.add_edge(START, "model")
+    graph.add_conditional_edges("model", tools_condition)
+    graph.add_edge("tools", "model")
+    compiled = graph.compile()
+    return lambda _: texts(compiled.invoke(ASK))

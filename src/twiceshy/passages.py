@@ -154,6 +154,10 @@ class Passages:
         """For adapters: what the agent is about to do leads past its boundary. A replay ends there, as ERROR; a recorder raises; a live run goes on."""
         self._backend.cross(Call(kind=kind, name=name, seq=self._last, scope=self._scope, refused=refused))
 
+    def in_a_body(self) -> bool:
+        """For adapters: whether what happens now happens within the body of a passage, and not in the agent's own loop."""
+        return self._enclosing() is not None
+
     def refuse(self, name: str, refused: TwiceshyError) -> NoReturn:
         """`beyond` of a tool that not even a live run could have. Raises the error in the agent."""
         self.beyond(Kind.TOOL, name, refused)

@@ -15,8 +15,7 @@ from langchain.agents.middleware import (
 from langchain_core.messages import ToolMessage
 from langchain_core.tools import InjectedToolCallId, tool
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import START, MessagesState, StateGraph
-from langgraph.prebuilt import InjectedState, ToolNode, create_react_agent, tools_condition
+from langgraph.prebuilt import InjectedState, ToolNode, create_react_agent
 from langgraph.types import Command, interrupt
 from pydantic import BaseModel
 
@@ -29,6 +28,7 @@ from langchain_agents import (
     Build,
     Scripted,
     find,
+    own_graph,
     pay,
     play,
     ran,
@@ -74,18 +74,6 @@ async def ainvoked(graph: Any) -> Any:
 
 
 # Graphs of one's own, and LangGraph's prebuilt ones
-
-
-def own_graph(boundary: Boundary, node: Any) -> Any:
-    model = bound_model(boundary, Scripted(turns=CALLS)).bind_tools([find, pay])
-    graph = StateGraph(MessagesState)
-    graph.add_node("model", lambda state: {"messages": [model.invoke(state["messages"])]})
-    graph.add_node("tools", node)
-    graph.add_edge(START, "model")
-    graph.add_conditional_edges("model", tools_condition)
-    graph.add_edge("tools", "model")
-    compiled = graph.compile()
-    return lambda _: texts(compiled.invoke(ASK))
 
 
 def prebuilt(version: Any) -> Build:

@@ -35,6 +35,7 @@ from twiceshy.adapters.langchain_reach import (
     refuse_outside_state,
     refuse_unbound_agents,
 )
+from twiceshy.adapters.langchain_watch import watch
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -56,6 +57,7 @@ def create_agent(
     effects: tool -> read, write or none. Raises UncontrolledTool (exit code 4) for a provider's tool that can write, another agent that a tool runs and that is not
     bound, and state that is kept outside of the process; UncontrolledModel for a model that middleware asks by itself.
     """
+    watch(boundary)
     agent = name or "agent"
     refuse_other_models(middleware, agent)
     refuse_outside_state(rest, agent)
@@ -77,6 +79,7 @@ def bound_model(
     boundary: Boundary, model: str | BaseChatModel, *, name: str = "model", prompt: str | None = None
 ) -> BoundChatModel:
     """The chat model behind the boundary. A tool that it is offered must be declared there, as `tool_node` does: the run ends at one that is not."""
+    watch(boundary)
     chat = init_chat_model(model) if isinstance(model, str) else model
     return BoundChatModel.of(boundary, chat, name=name, prompt=prompt)
 
@@ -86,6 +89,7 @@ def tool_node(
     awrap_tool_call: Callable[..., Awaitable[Any]] | None = None, **rest: Any,
 ) -> ToolNode:  # fmt: skip
     """LangGraph's ToolNode with its tools behind the boundary. rest: what ToolNode takes besides."""
+    watch(boundary)
     agent = str(rest.get("name", "tools"))
     declared = _declared(boundary, tools, agent, effects)
     middleware = wrap_tool_call is not None or awrap_tool_call is not None
